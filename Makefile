@@ -1,0 +1,33 @@
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: test lint demo bench docs clean
+.DEFAULT_GOAL := test
+
+# torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
+.venv/ready: constraints.txt pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+lint: .venv/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+test: lint
+	$(BIN)/pytest -n 2
+
+demo: .venv/ready
+	$(BIN)/python -m unclump.demo
+
+bench: .venv/ready
+	$(BIN)/python benchmarks/objectives.py
+
+docs: .venv/ready
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/sphinx-build -W -b html docs docs/_build
+
+clean:
+	rm -rf .venv docs/_build

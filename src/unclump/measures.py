@@ -1,0 +1,236 @@
+"""Measures of dispersion: exact, streamed over blocks of pairs, without gradient.
+
+They read the data: rows with NaN, infinities or nothing but zeros are refused by number. Rows need not be unit; they
+are projected onto the sphere in double precision. Angles are in radians.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.linalg import vector_norm
+
+from unclump._checks import check_count, check_points, check_rows
+from unclump._random import standard_normal
+from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle, widen
+from unclump.sphere import angle, project
+
+_KEPT = 4_000_000  # how many pairwise angles the median may hold at once
+_BINS = 2**20  # and into how many bins it sorts them otherwise
+
+
+def nearest_angles(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """The angle between every point and its nearest other point.
+
+    Example:
+        >>> nearest_angles(torch.eye(3)) / torch.pi
+        tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
+    """
+    x = _directions(x)
+    return angle(x, x[nearest(x)])
+
+
+def min_angle(x: Float[Tensor, "n d"]) -> float:
+    """The smallest angle between two points: what the Tammes problem maximises.
+
+    Example:
+        >>> min_angle(torch.eye(3)) == torch.pi / 2
+        True
+    """
+    return nearest_angles(x).min().item()
+
+
+def mean_angle(x: Float[Tensor, "n d"]) -> float:
+    """The mean angle over all pairs. Independent uniform points have pi/2.
+
+    Example:
+        >>> round(mean_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) / torch.pi, 6)  # 1, 1/2, 1/2
+        0.666667
+    """
+    x = _directions(x)
+    return sum(_angles(r2).sum().item() for r2 in _pairs(x)) / math.comb(len(x), 2)
+
+
+def median_angle(x: Float[Tensor, "n d"]) -> float:
+    """The median angle over all pairs, exact, without the matrix of them.
+
+    A pass counts the pairs in fine bins, the next sorts the bin that holds the median. Of an even number of pairs the
+    middle two are averaged.
+
+    Example:
+        >>> median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) == torch.pi / 2
+        True
+    """
+    x = _directions(x)
+    last = math.comb(len(x), 2) - 1
+    middle = _select(lambda: _pairs(x), last // 2)[: 1 + last % 2]
+    if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
+        middle = torch.cat([middle, _select(lambda: _pairs(x), last // 2 + 1)[:1]])
+    return _angles(middle).mean().item()
+
+
+def spherical_variance(x: Float[Tensor, "n d"]) -> float:
+    r"""One minus the length of the mean of the points: 0 where they coincide, 1 where they balance.
+
+    .. math:: \operatorname{svar}(x) = 1 - \lVert \mu \rVert, \quad \mu = \frac1n \sum_{i=1}^n x_i
+
+    Example:
+        >>> spherical_variance(torch.eye(4))
+        0.5
+    """
+    length: Tensor = vector_norm(_directions(x, at_least=1).mean(dim=0))
+    return 1 - length.item()
+
+
+def covering_radius(
+    x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.Generator | None = None
+) -> float:
+    """The largest angle from a place on the sphere to its nearest point, among that many random places.
+
+    A lower bound of the true radius, which rises towards it with the number of samples.
+
+    Example:
+        >>> poles = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
+        >>> round(covering_radius(poles, generator=torch.Generator().manual_seed(0)), 3)  # the equator: pi / 2
+        1.571
+    """
+    x = _directions(x, at_least=1)
+    check_count("samples", samples)
+    farthest = 0.0
+    for start in range(0, samples, block_size(x)):
+        count = min(block_size(x), samples - start)
+        places = project(standard_normal(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device))
+        farthest = max(farthest, angle(places, x[nearest_to(places, x)]).max().item())
+    return farthest
+
+
+def effective_rank(x: Float[Tensor, "n d"]) -> float:
+    r"""How many dimensions the points use: the exponential of the entropy of their normalised singular values.
+
+    .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \quad p_i = \sigma_i / \sum_j \sigma_j
+
+    References:
+        Roy and Vetterli. The effective rank: a measure of effective dimensionality. EUSIPCO 2007.
+
+    Example:
+        >>> round(effective_rank(torch.eye(5)), 6)
+        5.0
+    """
+    x = _directions(x, at_least=1)
+    gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
+    singular = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
+    return float(torch.special.entr(singular / singular.sum()).sum().exp())
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What `summary` found; angles in radians. Prints itself as a table, in degrees."""
+
+    n: int
+    d: int
+    min_angle: float
+    median_nearest_angle: float
+    mean_nearest_angle: float
+    median_angle: float
+    mean_angle: float
+    spherical_variance: float
+    effective_rank: float
+    covering_radius: float
+    covering_samples: int
+
+    def __str__(self) -> str:
+        rows = [
+            ("points x dimensions", f"{self.n} x {self.d}"),
+            ("smallest angle", _degrees(self.min_angle)),
+            ("median nearest angle", _degrees(self.median_nearest_angle)),
+            ("mean nearest angle", _degrees(self.mean_nearest_angle)),
+            ("median angle", _degrees(self.median_angle)),
+            ("mean angle", _degrees(self.mean_angle)),
+            ("spherical variance", f"{self.spherical_variance:.4f}"),
+            ("effective rank", f"{self.effective_rank:.1f}"),
+            (f"covering radius ({self.covering_samples} samples)", _degrees(self.covering_radius)),
+        ]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value:>12}" for name, value in rows)
+
+
+def summary(x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.Generator | None = None) -> Summary:
+    """All measures of a table, which print as a table.
+
+    Args:
+        x: Points, n >= 2.
+        samples: How many random places the covering radius looks at.
+        generator: For those places.
+
+    Example:
+        >>> found = summary(torch.eye(3), generator=torch.Generator().manual_seed(0))
+        >>> print(str(found).splitlines()[1])
+        smallest angle                     90.0000°
+    """
+    x = _directions(x)
+    near = angle(x, x[nearest(x)])
+    return Summary(
+        n=len(x),
+        d=x.shape[1],
+        min_angle=near.min().item(),
+        median_nearest_angle=float(np.median(near.cpu())),
+        mean_nearest_angle=near.mean().item(),
+        median_angle=median_angle(x),
+        mean_angle=mean_angle(x),
+        spherical_variance=spherical_variance(x),
+        effective_rank=effective_rank(x),
+        covering_radius=covering_radius(x, samples=samples, generator=generator),
+        covering_samples=samples,
+    )
+
+
+def _degrees(radians: float) -> str:
+    return f"{math.degrees(radians):.4f}°"
+
+
+def _directions(x: Tensor, *, at_least: int = 2) -> Tensor:
+    """The door: points of any norm but zero, as double-precision points on the sphere."""
+    check_points(x, at_least=at_least)
+    check_rows(x)
+    return project(widen(x.detach()))
+
+
+def _pairs(x: Tensor) -> Iterator[Tensor]:
+    """The squared chords of all pairs, each once, a block at a time."""
+    for rows, columns in upper_triangle(len(x), block_size(x)):
+        r2 = squared_chord_block(x[rows], x[columns])
+        if rows == columns:
+            yield r2[torch.ones_like(r2, dtype=torch.bool).triu(1)]
+        else:
+            yield r2.flatten()
+
+
+def _angles(r2: Tensor) -> Tensor:
+    return 2 * torch.atan2(r2.sqrt(), (4 - r2).sqrt())
+
+
+def _select(stream: Callable[[], Iterator[Tensor]], rank: int) -> Tensor:
+    """The squared chord of that rank, from 0, in a stream too long to hold, and those that follow it in the same bin.
+
+    A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
+    that no value is rounded into another bin.
+    """
+    low, width = 0.0, 8.0
+    while width > 2**-60:  # finer than any two different squared chords that double precision tells apart
+        counts = torch.zeros(_BINS, dtype=torch.long)
+        for values in stream():
+            places = ((values - low) * (_BINS / width)).floor()
+            inside = places[(places >= 0) & (places < _BINS)].long()
+            counts += torch.bincount(inside, minlength=_BINS).cpu()
+        up_to = counts.cumsum(0)
+        chosen = int(torch.searchsorted(up_to, rank, right=True))
+        rank -= int(up_to[chosen] - counts[chosen])
+        low, width = low + chosen * width / _BINS, width / _BINS
+        if counts[chosen] <= _KEPT:
+            kept = [values[(values >= low) & (values < low + width)] for values in stream()]
+            return torch.cat(kept).sort().values[rank:]
+    return torch.full((int(counts[chosen]) - rank,), low, dtype=torch.float64)

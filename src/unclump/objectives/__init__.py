@@ -1,0 +1,98 @@
+"""Every dispersion objective, as a function of points on the sphere, as a module of raw embeddings, and by name."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from unclump._checks import check_choice
+from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+from unclump.objectives._base import Objective
+from unclump.objectives.energy import MMD, Energy, Uniformity, energy, mmd, uniformity
+from unclump.objectives.lloyd import Lloyd, lloyd
+from unclump.objectives.nearest import KoLeo, MaxMin, koleo, max_min
+from unclump.objectives.polarization import Polarization, polarization
+from unclump.objectives.sliced import SSW, Sliced, sliced, ssw
+from unclump.objectives.spectral import LogDet, log_det
+from unclump.objectives.variance import SphericalVariance, negative_spherical_variance
+
+_OBJECTIVES: dict[str, type[Objective]] = {
+    "max_min": MaxMin,
+    "koleo": KoLeo,
+    "energy": Energy,
+    "uniformity": Uniformity,
+    "mmd": MMD,
+    "lloyd": Lloyd,
+    "sliced": Sliced,
+    "ssw": SSW,
+    "log_det": LogDet,
+    "polarization": Polarization,
+    "spherical_variance": SphericalVariance,
+}
+_KERNELS: dict[str, type[Kernel]] = {"gaussian": Gaussian, "laplace": Laplace, "riesz": Riesz}
+
+
+def objectives() -> tuple[str, ...]:
+    """The names that `objective` understands.
+
+    Example:
+        >>> objectives()[:3]
+        ('max_min', 'koleo', 'energy')
+    """
+    return tuple(_OBJECTIVES)
+
+
+def objective(name: str, **options: Any) -> Objective:
+    """The objective of that name, for configuration files; see `objectives`.
+
+    A kernel may be given as a value, by its name, or as a mapping with its name and options.
+
+    Example:
+        >>> objective("sliced", circles=13)
+        Sliced(circles=13, axis_aligned=False)
+        >>> objective("energy", kernel={"name": "riesz", "s": 2.0})
+        Energy(kernel=Riesz(s=2.0, distance='chordal'))
+    """
+    check_choice("the objective's name", name, _OBJECTIVES)
+    if "kernel" in options:
+        options["kernel"] = _kernel(options["kernel"])
+    try:
+        return _OBJECTIVES[name](**options)
+    except TypeError as error:  # an option that this objective does not have
+        raise TypeError(f"objective {name!r} does not take these options: {error}") from None
+
+
+def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
+    if isinstance(given, Kernel):
+        return given
+    options = {"name": given} if isinstance(given, str) else dict(given)
+    name = str(options.pop("name", None))
+    check_choice("the kernel's name", name, _KERNELS)
+    return _KERNELS[name](**options)
+
+
+__all__ = [
+    "MMD",
+    "SSW",
+    "Energy",
+    "KoLeo",
+    "Lloyd",
+    "LogDet",
+    "MaxMin",
+    "Objective",
+    "Polarization",
+    "Sliced",
+    "SphericalVariance",
+    "Uniformity",
+    "energy",
+    "koleo",
+    "lloyd",
+    "log_det",
+    "max_min",
+    "mmd",
+    "negative_spherical_variance",
+    "objective",
+    "objectives",
+    "polarization",
+    "sliced",
+    "ssw",
+    "uniformity",
+]

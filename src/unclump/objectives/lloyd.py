@@ -1,0 +1,102 @@
+r"""Lloyd's objective: the points quantise the sphere, or any other domain one can draw samples from."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump._random import standard_normal
+from unclump.objectives._base import Objective
+from unclump.pairs import nearest_to
+from unclump.sphere import angle, full_precision, project, without_autocast
+
+Sampler = Callable[[int], Tensor]
+Distance = Callable[[Tensor, Tensor], Tensor]
+
+
+def lloyd(
+    x: Float[Tensor, "n d"], samples: Float[Tensor, "m d"], *, distance: Distance | None = None
+) -> Float[Tensor, ""]:
+    r"""Half the mean squared distance of the samples to their nearest points.
+
+    .. math:: \mathcal{L}_{Lloyd}(x) = \frac1m \sum_{r=1}^m \min_j \tfrac12 d^2(y_r, x_j)
+
+    With samples drawn uniformly from a domain this is an unbiased estimate of its quantisation error. Minus its
+    gradient pulls each point towards the samples in its Voronoi cell, as one step of stochastic k-means does; points
+    without samples stay.
+
+    Args:
+        x: Points on the unit sphere, or of the domain that `distance` measures.
+        samples: Draws from the domain. On the sphere: `uniform`.
+        distance: Maps samples and points, broadcast against each other, to distances over their last dimension. None
+            is the angle, with the nearest points found by one matrix product.
+
+    References:
+        Lloyd. Least squares quantization in PCM. 1982. Le Brigant and Puechmorel. Quantization and clustering on
+        Riemannian manifolds with an application to air traffic analysis. JMVA 2019.
+
+    Example:
+        >>> lloyd(torch.eye(2), torch.tensor([[-1.0, 0.0]])) / torch.pi**2  # a quarter turn away
+        tensor(0.1250)
+    """
+    check_points(x)
+    check_points(samples)
+    check_same_dimension(x, samples, "samples")
+    x, samples = full_precision(x), full_precision(samples)
+    with without_autocast(x.device):
+        if distance is None:
+            return angle(samples, x[nearest_to(samples, x)]).square().mean() / 2
+        with torch.no_grad():
+            near = torch.stack([distance(sample, x).argmin() for sample in samples])
+        return distance(samples, x[near]).square().mean() / 2
+
+
+class Lloyd(Objective):
+    """`lloyd` of raw embeddings, with new samples at every call.
+
+    Args:
+        samples: How many samples a call draws.
+        sampler: None is the sphere, onto which the embeddings are projected first. For another domain,
+            `sampler(count)` draws that many samples, of shape (count, d).
+        distance: The distance of that domain; see `lloyd`. With a finite data set as domain this is k-means.
+        generator: For the samples on the sphere.
+
+    Example:
+        >>> data = torch.randn(1000, 2)
+        >>> k_means = Lloyd(
+        ...     samples=100,
+        ...     sampler=lambda count: data[torch.randint(len(data), (count,))],
+        ...     distance=lambda y, x: torch.linalg.vector_norm(y - x, dim=-1),
+        ... )
+        >>> k_means(torch.randn(5, 2)).shape
+        torch.Size([])
+    """
+
+    choices = ("samples",)
+
+    def __init__(
+        self,
+        samples: int = 512,
+        *,
+        sampler: Sampler | None = None,
+        distance: Distance | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        super().__init__()
+        check_count("samples", samples)
+        check_generator(generator)
+        if (sampler is None) != (distance is None):
+            raise ValueError("expected sampler and distance together, got one of them; a domain needs both")
+        self.samples, self.sampler, self.distance, self.generator = samples, sampler, distance, generator
+
+    def forward(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        if self.sampler is None:
+            return super().forward(embeddings)
+        check_points(embeddings)
+        return lloyd(embeddings, self.sampler(self.samples), distance=self.distance)
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        draws = standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+        return lloyd(x, project(draws))

@@ -1,0 +1,101 @@
+r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.linalg import vector_norm
+
+from unclump._checks import check_choice, check_points
+from unclump.objectives._base import Objective
+from unclump.pairs import nearest, separation
+from unclump.sphere import full_precision
+
+
+def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic") -> Float[Tensor, ""]:
+    r"""Minus the mean distance of the points to their nearest neighbours.
+
+    .. math:: \mathcal{L}_{MM}(x) = -\frac1n \sum_{i=1}^n \min_{j \ne i} d(x_i, x_j)
+
+    Args:
+        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        distance: ``"geodesic"`` (the angle; MMA of [1]), ``"chordal"`` or ``"squared"``, the squared chord, which is
+            twice the cosine distance of [2].
+
+    References:
+        [1] Wang et al. MMA Regularization: Decorrelating Weights of Neural Networks by Maximizing the Minimal Angles.
+        NeurIPS 2020.
+        [2] Mettes et al. Hyperspherical Prototype Networks. NeurIPS 2019.
+
+    Example:
+        >>> max_min(torch.eye(3), distance="geodesic")  # everyone's nearest is a right angle away
+        tensor(-1.5708)
+    """
+    check_points(x, at_least=2)
+    check_choice("distance", distance, ("geodesic", "chordal", "squared"))
+    x = full_precision(x)
+    near = nearest(x)
+    gap = separation(x, near)
+    if distance == "squared":
+        return -gap.square().sum(dim=-1).mean()
+    return -_length(x, near, gap, distance).mean()
+
+
+def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal") -> Float[Tensor, ""]:
+    r"""Minus the mean logarithm of the distances to the nearest neighbours.
+
+    .. math:: \mathcal{L}_{KoLeo}(x) = -\frac1n \sum_{i=1}^n \log \min_{j \ne i} d(x_i, x_j)
+
+    Up to a constant this is minus the Kozachenko-Leonenko estimate of the differential entropy [1]. The closer a pair,
+    the harder it is pushed.
+
+    Args:
+        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        distance: ``"chordal"`` or ``"geodesic"``.
+
+    References:
+        [1] Sablayrolles et al. Spreading vectors for similarity search. ICLR 2019.
+
+    Example:
+        >>> koleo(torch.eye(3))  # -log sqrt(2)
+        tensor(-0.3466)
+    """
+    check_points(x, at_least=2)
+    check_choice("distance", distance, ("chordal", "geodesic"))
+    x = full_precision(x)
+    near = nearest(x)
+    return -torch.log(_length(x, near, separation(x, near), distance)).mean()
+
+
+def _length(x: Tensor, near: Tensor, gap: Tensor, distance: str) -> Tensor:
+    chord: Tensor = vector_norm(gap, dim=-1)
+    if distance == "chordal":
+        return chord
+    return 2 * torch.atan2(chord, vector_norm(x + x[near], dim=-1))
+
+
+class MaxMin(Objective):
+    """`max_min` of raw embeddings."""
+
+    choices = ("distance",)
+
+    def __init__(self, *, distance: str = "geodesic") -> None:
+        super().__init__()
+        check_choice("distance", distance, ("geodesic", "chordal", "squared"))
+        self.distance = distance
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        return max_min(x, distance=self.distance)
+
+
+class KoLeo(Objective):
+    """`koleo` of raw embeddings."""
+
+    choices = ("distance",)
+
+    def __init__(self, *, distance: str = "chordal") -> None:
+        super().__init__()
+        check_choice("distance", distance, ("chordal", "geodesic"))
+        self.distance = distance
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        return koleo(x, distance=self.distance)

@@ -1,0 +1,148 @@
+r"""Sliced objectives: points are dispersed when their shadows on great circles are evenly spaced, on average.
+
+`Sliced` and `SSW` are one objective in two units: on every circle, with angles in radians, the squared Wasserstein
+distance to the uniform distribution is :math:`\frac2n d^2(\Theta, D_n) + \frac{\pi^2}{3 n^2}`.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump.circle import unevenness
+from unclump.objectives._base import Objective
+from unclump.sphere import axis_circles, circle_coordinates, full_precision, great_circles, without_autocast
+
+Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
+
+
+def sliced(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
+    r"""Squared distance of the points' projections on great circles to even spacing, averaged over the circles.
+
+    .. math:: \mathcal{L}_{Sliced}(x) = \frac1k \sum_{pq} \min_{\hat\theta \in D_n} \sum_{i=1}^n \tfrac12
+        (\theta_i - \hat\theta_i)^2,
+        \quad \theta_i = \operatorname{atan2}(\langle x_i, q \rangle, \langle x_i, p \rangle)
+
+    :math:`D_n` holds all rotations and orders of n evenly spaced angles; the nearest of them takes the time of a sort.
+    The gradient has a closed form, tangent to the sphere. It is unbounded near the points orthogonal to a circle; at
+    those points, which have no place on the circle, it is zero.
+
+    Args:
+        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
+
+    References:
+        Tokarchuk, Bakker and Niculae. Keep your distance: learning dispersed embeddings on S_m. TMLR 2025.
+
+    Example:
+        >>> sliced(torch.eye(2), torch.tensor([[0, 1]])) / torch.pi**2  # both are an eighth of a turn out of place
+        tensor(0.0625)
+    """
+    check_points(x, at_least=2)
+    x = full_precision(x)
+    if circles.is_floating_point():
+        check_same_dimension(x, circles, "circles")
+    with without_autocast(x.device):
+        return _to_even_spacing(x, circles)
+
+
+def ssw(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
+    r"""Spherical sliced Wasserstein distance to the uniform distribution, squared, averaged over the circles.
+
+    .. math:: \mathcal{L}_{SSW}(x) = \frac1k \sum_{pq} W_2^2(\theta_{1..n}, \text{uniform})
+        = \frac{1}{(2\pi)^2} \left(\frac2n \mathcal{L}_{Sliced}(x) + \frac{\pi^2}{3 n^2}\right)
+
+    in units of a circle of length one, as POT has it.
+
+    Args:
+        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
+
+    References:
+        Bonet et al. Spherical Sliced-Wasserstein. ICLR 2023.
+
+    Example:
+        >>> ssw(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([[0, 1]])) * 48  # evenly spaced: 1 / (12 n^2)
+        tensor(1.)
+    """
+    n = len(x)
+    return sliced(x, circles) * (2 / (n * (2 * math.pi) ** 2)) + 1 / (12 * n**2)
+
+
+class _ToEvenSpacing(torch.autograd.Function):
+    r"""The distance to even spacing, with its gradient in closed form: no graph over the sort.
+
+    .. math:: (\theta_i - \hat\theta_i) \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}
+        {\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
+        along, across = circle_coordinates(x, circles)  # (k, n)
+        gap = unevenness(torch.atan2(across, along))
+        if ctx.needs_input_grad[0]:
+            # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
+            radius = (along.square() + across.square()).clamp_min(torch.finfo(x.dtype).eps ** 2)
+            turn = gap / (radius * len(circles))
+            ctx.save_for_backward(_combine(-turn * across, turn * along, circles, x))
+        return gap.square().sum() / (2 * len(circles))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        (gradient,) = ctx.saved_tensors
+        return grad_output * gradient, None
+
+
+_to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply
+
+
+def _combine(first: Tensor, second: Tensor, circles: Tensor, x: Tensor) -> Tensor:
+    """The vectors with the given coefficients, (k, n) each, of both vectors of every circle, summed over circles."""
+    p, q = circles.unbind(dim=1)
+    if circles.is_floating_point():
+        return first.mT @ p + second.mT @ q
+    columns = torch.zeros_like(x.mT, memory_format=torch.contiguous_format)
+    return columns.index_add(0, p, first).index_add(0, q, second).mT
+
+
+class Sliced(Objective):
+    """`sliced` of raw embeddings, with new random circles at every call.
+
+    Args:
+        circles: How many circles a call draws.
+        axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, the same on average
+            for embeddings without preferred axes.
+        generator: For the circles.
+    """
+
+    choices = ("circles", "axis_aligned")
+
+    def __init__(
+        self, circles: int = 1, *, axis_aligned: bool = False, generator: torch.Generator | None = None
+    ) -> None:
+        super().__init__()
+        check_count("circles", circles)
+        check_generator(generator)
+        self.circles, self.axis_aligned, self.generator = circles, axis_aligned, generator
+
+    def draw(self, x: Float[Tensor, "n d"]) -> Circles:
+        """Circles for the points' dimension, dtype and device."""
+        if self.axis_aligned:
+            return axis_circles(self.circles, x.shape[1], generator=self.generator, device=x.device)
+        return great_circles(self.circles, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        return sliced(x, self.draw(x))
+
+
+class SSW(Sliced):
+    """`ssw` of raw embeddings, with new random circles at every call; its choices are those of `Sliced`."""
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        return ssw(x, self.draw(x))

@@ -1,0 +1,226 @@
+r"""The pairwise engine: nearest neighbours and kernel sums over blocks of the upper triangle.
+
+Memory is O(n d + block^2), whatever n; a block that holds everything is the dense case. Sums come with their exact
+gradient from the same pass. Blocks are computed in double precision: :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2
+\langle x, y \rangle` in float32 would lose every angle below 0.02 degrees.
+
+**Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair,
+and no other, is taken to be `apart`, the root of the precision, along a direction that is tangent at both: the later
+row one way and the earlier one the other. Values and gradients stay finite, and the rows come apart.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from unclump.kernels import Kernel
+from unclump.sphere import project, tangent
+
+Block = tuple[slice, slice]
+
+
+def upper_triangle(n: int, block: int) -> Iterator[Block]:
+    """The row and column slices of the blocks on and above the diagonal."""
+    for row in range(0, n, block):
+        for column in range(row, n, block):
+            yield slice(row, min(row + block, n)), slice(column, min(column + block, n))
+
+
+def block_size(x: Tensor) -> int:
+    """A block that stays in a CPU's cache, or fills a GPU."""
+    return 512 if x.device.type == "cpu" else 4096
+
+
+def squared_chord_block(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    r"""Squared chords between two sets of double-precision points, by one matrix product."""
+    norms = a.square().sum(dim=-1, keepdim=True) + b.square().sum(dim=-1)
+    return torch.addmm(norms, a, b.mT, alpha=-2).clamp(0, 4)
+
+
+def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor, " n"]:
+    """The row number of every point's nearest other point, without gradient.
+
+    Example:
+        >>> from unclump.pairs import nearest
+        >>> nearest(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
+        tensor([1, 0, 1])
+    """
+    wide, n = widen(x.detach()), len(x)
+    smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
+
+    def keep_nearer(rows: slice, found: Any, offset: int) -> None:
+        nearer = found.values < smallest[rows]
+        smallest[rows] = torch.where(nearer, found.values, smallest[rows])
+        index[rows] = torch.where(nearer, found.indices + offset, index[rows])
+
+    for rows, columns in upper_triangle(n, block or block_size(x)):
+        r2 = squared_chord_block(wide[rows], wide[columns])
+        if rows == columns:
+            r2.fill_diagonal_(math.inf)
+        keep_nearer(rows, r2.min(dim=1), columns.start)
+        if rows != columns:
+            keep_nearer(columns, r2.min(dim=0), rows.start)
+    return index
+
+
+def nearest_to(
+    samples: Float[Tensor, "m d"], x: Float[Tensor, "n d"], *, block: int | None = None
+) -> Int[Tensor, " m"]:
+    """The row number of the point of `x` nearest to every sample, without gradient."""
+    samples, x = samples.detach(), x.detach()
+    block = block or 16 * block_size(x)
+    largest = samples.new_full((len(samples),), -math.inf)
+    index = torch.zeros(len(samples), dtype=torch.long, device=x.device)
+    for start in range(0, len(x), block):
+        found = (samples @ x[start : start + block].mT).max(dim=1)
+        nearer = found.values > largest
+        largest = torch.where(nearer, found.values, largest)
+        index = torch.where(nearer, found.indices + start, index)
+    return index
+
+
+def separation(x: Float[Tensor, "n d"], near: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
+    """The differences between all points and the given other one of each, with coinciding rows taken apart."""
+    difference = x - x[near]
+    coincide = (difference == 0).all(dim=-1, keepdim=True)
+    side = torch.sign(torch.arange(len(x), device=x.device) - near).unsqueeze(-1)
+    return difference + torch.where(coincide, apart(x.dtype) * side * escape(x.detach()), 0)
+
+
+def kernel_sum(x: Float[Tensor, "n d"], kernel: Kernel, *, block: int | None = None) -> Float[Tensor, ""]:
+    r"""The sum of the kernel over ordered pairs of different points, :math:`\sum_{i \ne j} k(x_i, x_j)`.
+
+    Example:
+        >>> from unclump.pairs import kernel_sum
+        >>> kernel_sum(torch.eye(3), Riesz(s=2.0))  # six pairs at distance sqrt(2)
+        tensor(3.)
+    """
+    return _kernel_sum(x, kernel, block or block_size(x))
+
+
+def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
+    """The dense matrix of the kernel in double precision, for objectives that need all of it at once."""
+    return _kernel_matrix(x, kernel)
+
+
+def widen(x: Tensor) -> Tensor:
+    """`x` in double precision, or in single on devices that have no other."""
+    return x.to(torch.float32 if x.device.type == "mps" else torch.float64)
+
+
+def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`x` in `dtype`; what is too large for it becomes its largest number."""
+    return x.clamp(torch.finfo(dtype).min, torch.finfo(dtype).max).to(dtype)
+
+
+def apart(dtype: torch.dtype) -> float:
+    """How far apart coinciding rows are taken to be: far enough to survive rounding, in radians."""
+    return math.sqrt(torch.finfo(dtype).eps)
+
+
+def escape(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
+    """A unit tangent vector at every point, the same at the same point: to the axis most nearly orthogonal to it."""
+    axis = torch.zeros_like(x).scatter(-1, x.abs().argmin(dim=-1, keepdim=True), 1)
+    return project(tangent(x, axis))
+
+
+class _Pairs:
+    """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.wide = widen(x)
+        self.exact = x.dtype is torch.float64  # no wider type is left: near pairs need their differences
+        self.coincident = torch.finfo(x.dtype).eps ** 2
+        self.apart = apart(x.dtype)
+        self.gradient = torch.zeros_like(self.wide)
+        self.pushes = self.wide.new_zeros(len(x))
+
+    def block(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
+        """Squared chords, and which of them belong to coinciding rows."""
+        a, b = self.wide[rows], self.wide[columns]
+        if self.exact:
+            r2 = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
+        else:
+            r2 = squared_chord_block(a, b)
+        if rows == columns:
+            r2.fill_diagonal_(2)  # any harmless value: no kernel is singular there
+        coincide = r2 <= self.coincident
+        return torch.where(coincide, self.apart**2, r2), coincide
+
+    def add_forces(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice) -> None:
+        r"""Add the gradient of :math:`\sum_{i < j} w_{ij} r_{ij}^2` in this block, the weights being constants."""
+        self._add(weights, coincide, rows, columns, -1)
+        if rows != columns:
+            self._add(weights.mT, coincide.mT, columns, rows, 1)
+
+    def _add(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice, side: int) -> None:
+        pulled = weights.sum(dim=1, keepdim=True) * self.wide[rows] - weights @ self.wide[columns]
+        self.gradient[rows] += 2 * pulled
+        push = torch.where(coincide, weights, 0)
+        if rows == columns:  # the earlier row of a pair is pushed back, the later one forth
+            self.pushes[rows] += 2 * (push.tril().sum(dim=1) - push.triu().sum(dim=1))
+        else:
+            self.pushes[rows] += 2 * side * push.sum(dim=1)
+
+    def collected(self, dtype: torch.dtype) -> Tensor:
+        """The whole gradient."""
+        pushed = self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
+        return narrow(self.gradient + pushed, dtype)
+
+
+class _KernelSum(torch.autograd.Function):
+    """Value and gradient in one pass; what is kept for the backward pass is the gradient, not the matrix."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
+        pairs = _Pairs(x)
+        total = pairs.wide.new_zeros(())
+        for rows, columns in upper_triangle(len(x), block):
+            r2, coincide = pairs.block(rows, columns)
+            values = kernel(r2)
+            if rows == columns:
+                values.fill_diagonal_(0)
+            total += values.sum() * (1 if rows == columns else 2)
+            if ctx.needs_input_grad[0]:
+                slopes = kernel.derivative(r2)
+                if rows == columns:
+                    slopes.fill_diagonal_(0)
+                pairs.add_forces(2 * slopes, coincide, rows, columns)  # both orders of every pair
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(pairs.collected(x.dtype))
+        return narrow(total, x.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+        (gradient,) = ctx.saved_tensors
+        return grad_output * gradient, None, None
+
+
+class _KernelMatrix(torch.autograd.Function):
+    """The dense matrix, with the kernel's own derivative, which is finite where that of its expression is not."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
+        everything = slice(0, len(x))
+        r2, coincide = _Pairs(x).block(everything, everything)
+        ctx.save_for_backward(x, coincide, kernel.derivative(r2).fill_diagonal_(0))
+        on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
+        return kernel(torch.where(on_diagonal, 0, r2))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        x, coincide, slopes = ctx.saved_tensors
+        pairs, everything = _Pairs(x), slice(0, len(x))
+        pairs.add_forces((grad_output + grad_output.mT) * slopes, coincide, everything, everything)
+        return pairs.collected(x.dtype), None
+
+
+_kernel_sum: Callable[[Tensor, Kernel, int], Tensor] = _KernelSum.apply
+_kernel_matrix: Callable[[Tensor, Kernel], Tensor] = _KernelMatrix.apply

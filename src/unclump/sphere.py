@@ -1,0 +1,248 @@
+r"""The geometry of the unit sphere: maps between points, tangent vectors, angles and great circles.
+
+Points are rows of norm one. Everything acts on the last dimension and broadcasts over the others. No expression has a
+hidden epsilon: each is chosen so that coinciding points, zero tangent vectors and antipodes give finite values and
+gradients.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.linalg import vector_norm
+
+from unclump._checks import check_count
+from unclump._random import standard_normal, unit_interval
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """`x` in float32 where it is in half precision, otherwise as it is."""
+    return _to_single(x) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def without_autocast(device: torch.device) -> AbstractContextManager[object]:
+    """Products of float32 stay float32 in here, whatever the trainer's autocast says: angles need the digits."""
+    if torch.amp.is_autocast_available(device.type):
+        return torch.autocast(device.type, enabled=False)
+    return nullcontext()
+
+
+def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The nearest point of the sphere, :math:`x / \lVert x \rVert`.
+
+    Rows are divided by their largest entry first, so that norms of 1e-20 and 1e20 neither vanish nor overflow. A row of
+    zeros has no direction: it stays zero, and its gradient is zero. Half precision comes back as float32.
+
+    Example:
+        >>> project(torch.tensor([[3.0, 4.0], [0.0, 2e-30], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 1.0000],
+                [0.0000, 0.0000]])
+    """
+    x = full_precision(x)
+    largest = x.detach().abs().amax(dim=-1, keepdim=True)
+    x = x / torch.where(largest > 0, largest, 1)
+    norm = vector_norm(x, dim=-1, keepdim=True)
+    return x / torch.where(norm > 0, norm, torch.inf)
+
+
+def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The part of `v` that is tangent at `x`, :math:`v - \langle x, v \rangle x`.
+
+    Applied to a Euclidean gradient it gives the Riemannian one.
+
+    Example:
+        >>> from unclump.sphere import tangent
+        >>> tangent(torch.tensor([1.0, 0.0]), torch.tensor([5.0, 2.0]))
+        tensor([0., 2.])
+    """
+    return v - (x * v).sum(dim=-1, keepdim=True) * x
+
+
+def exp(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""Where the great circle from `x` with velocity `v` is after one unit of time.
+
+    .. math:: \exp_x(v) = \cos(\lVert v \rVert) \, x + \frac{\sin \lVert v \rVert}{\lVert v \rVert} \, v
+
+    Args:
+        x: Points on the sphere.
+        v: Tangent vectors at them.
+
+    Example:
+        >>> from unclump.sphere import exp
+        >>> exp(torch.tensor([1.0, 0.0]), torch.tensor([0.0, torch.pi / 3]))
+        tensor([0.5000, 0.8660])
+    """
+    norm = vector_norm(v, dim=-1, keepdim=True)
+    return torch.cos(norm) * x + torch.sinc(norm / torch.pi) * v
+
+
+def log(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The tangent vector at `x` that `exp` takes to `y`: its length is their angle.
+
+    .. math:: \log_x(y) = \theta \, \frac{u}{\lVert u \rVert}, \quad u = y - \langle x, y \rangle x
+
+    Between antipodes every direction is as good as any other, and the result is zero.
+
+    Example:
+        >>> from unclump.sphere import log
+        >>> log(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor([0.0000, 1.5708])
+    """
+    u = tangent(x, y - x)
+    norm = vector_norm(u, dim=-1, keepdim=True)
+    lies_apart = norm > 0
+    return torch.where(lies_apart, angle(x, y).unsqueeze(-1) / torch.where(lies_apart, norm, 1), 1) * u
+
+
+def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The cheaper retraction, :math:`(x + v) / \lVert x + v \rVert`: `exp` up to the third order in `v`.
+
+    Example:
+        >>> from unclump.sphere import retract
+        >>> retract(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor([0.7071, 0.7071])
+    """
+    return project(x + v)
+
+
+def transport(
+    x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]
+) -> Float[Tensor, "*shape d"]:
+    r"""The tangent vector `v` carried from `x` to `y` along the shortest great circle, turning as little as can be.
+
+    .. math:: v - \frac{\langle y, v \rangle}{1 + \langle x, y \rangle} (x + y)
+
+    Between antipodes there is no shortest circle, and `v`, tangent at both, is kept.
+
+    Example:
+        >>> from unclump.sphere import transport
+        >>> transport(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]), torch.tensor([0.0, 2.0]))
+        tensor([-2.,  0.])
+    """
+    total = x + y
+    twice = (total * total).sum(dim=-1, keepdim=True)  # |x + y|^2 = 2 (1 + <x, y>), without the cancellation
+    return v - 2 * (y * v).sum(dim=-1, keepdim=True) / torch.where(twice > 0, twice, torch.inf) * total
+
+
+def chord(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
+    r"""The straight distance :math:`\lVert x - y \rVert`, in [0, 2].
+
+    Example:
+        >>> chord(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
+        tensor(1.4142)
+    """
+    length: Tensor = vector_norm(x - y, dim=-1)
+    return length
+
+
+def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
+    r"""The geodesic distance :math:`2 \operatorname{atan2}(\lVert x - y \rVert, \lVert x + y \rVert)`, in radians.
+
+    The arc cosine of the inner product loses every angle below the root of the precision (0.02 degrees in float32);
+    this keeps all digits from coinciding points to antipodes.
+
+    Example:
+        >>> angle(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-6]))
+        tensor(1.0000e-06)
+    """
+    return 2 * torch.atan2(vector_norm(x - y, dim=-1), vector_norm(x + y, dim=-1))
+
+
+def great_circles(
+    count: int,
+    d: int,
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "count 2 {d}"]:
+    r"""Uniformly random great circles, each as two orthonormal vectors: Gaussian pairs, orthonormalised.
+
+    Example:
+        >>> p, q = great_circles(1, 5, generator=torch.Generator().manual_seed(0))[0]
+        >>> torch.allclose(torch.stack([p @ p, q @ q, p @ q]), torch.tensor([1.0, 1.0, 0.0]), atol=1e-6)
+        True
+    """
+    check_count("circles", count)
+    check_count("d", d, at_least=2)
+    pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
+    p, q = project(pairs).unbind(dim=1)
+    q = project(tangent(p, q))
+    q = project(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
+    return torch.stack([p, q], dim=1)
+
+
+def axis_circles(
+    count: int,
+    d: int,
+    *,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> Int[Tensor, "count 2"]:
+    r"""Random great circles through two coordinate axes, each as the pair of axis numbers.
+
+    The axes are dealt without replacement: no axis comes a second time before all others (but for one, where d is odd)
+    have had their turn. Every circle by itself is uniform among the d (d - 1) ordered pairs.
+
+    Example:
+        >>> axis_circles(3, 6, generator=torch.Generator().manual_seed(0)).flatten().sort().values
+        tensor([0, 1, 2, 3, 4, 5])
+    """
+    check_count("circles", count)
+    check_count("d", d, at_least=2)
+    a_deal = d // 2
+    deals = -(-count // a_deal)
+    shuffled = unit_interval(deals, d, generator=generator, device=device).argsort(dim=-1)
+    return shuffled[:, : 2 * a_deal].reshape(-1, 2)[:count]
+
+
+def circle_coordinates(
+    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
+) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
+    """The inner products of the points with both vectors of each circle: one row a circle."""
+    first, second = circles.unbind(dim=1)
+    if circles.is_floating_point():
+        return first @ x.mT, second @ x.mT
+    return x.mT[first], x.mT[second]
+
+
+def circle_angles(
+    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
+) -> Float[Tensor, "k n"]:
+    r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row a circle.
+
+    The point of the circle spanned by p and q that is nearest to x lies at the angle
+    :math:`\operatorname{atan2}(\langle x, q \rangle, \langle x, p \rangle)`.
+
+    Args:
+        x: Points on the sphere.
+        circles: From `great_circles` or `axis_circles`.
+
+    Example:
+        >>> from unclump.sphere import circle_angles
+        >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
+        tensor([[0.7854]])
+    """
+    along, across = circle_coordinates(x, circles)
+    return torch.atan2(across, along)
+
+
+class _ToSingle(torch.autograd.Function):
+    """Half precision to single; on the way back, gradients beyond half precision become its largest number."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        ctx.dtype = x.dtype
+        return x.float()
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        limits = torch.finfo(ctx.dtype)
+        return grad_output.clamp(limits.min, limits.max).to(ctx.dtype)
+
+
+_to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
