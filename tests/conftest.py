@@ -6,6 +6,8 @@ import torch
 
 from unclump import project
 
+torch.set_num_threads(1)  # one worker a core; more threads would only fight over it
+
 
 @pytest.fixture
 def generator():

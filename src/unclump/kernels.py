@@ -256,5 +256,5 @@ def _mean_by_quadrature(kernel: Kernel, d: int) -> float:
     else:
         reach = 15 / math.sqrt(d)  # beyond it the density of the angle is below exp(-100) of its peak
         low, high = max(0.0, math.pi / 2 - reach), min(math.pi, math.pi / 2 + reach)
-        total, _ = integrate.quad(integrand, low, high, epsabs=0, epsrel=1e-11, limit=200)
+        total, _ = integrate.quad(integrand, low, high, epsabs=1e-12, epsrel=1e-11, limit=200)
     return float(total / special.beta(0.5, (d - 1) / 2))

@@ -159,9 +159,9 @@ class _Pairs:
             self._add(weights.mT, coincide.mT, columns, rows, 1)
 
     def _add(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice, side: int) -> None:
-        pulled = weights.sum(dim=1, keepdim=True) * self.wide[rows] - weights @ self.wide[columns]
+        pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
+        pulled = pull.sum(dim=1, keepdim=True) * self.wide[rows] - pull @ self.wide[columns]
         self.gradient[rows] += 2 * pulled
-        push = torch.where(coincide, weights, 0)
         if rows == columns:  # the earlier row of a pair is pushed back, the later one forth
             self.pushes[rows] += 2 * (push.tril().sum(dim=1) - push.triu().sum(dim=1))
         else:
