@@ -32,3 +32,23 @@ def at_the_door():
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def simplex():
+    """simplex(d): d + 1 points in d dimensions with cosine -1/d."""
+
+    def make(d):
+        centred = torch.eye(d + 1, dtype=torch.float64) - 1 / (d + 1)
+        basis = torch.linalg.svd(centred).Vh[:d]
+        return project(centred @ basis.mT)
+
+    return make
+
+
+@pytest.fixture
+def icosahedron():
+    golden = (1 + 5**0.5) / 2
+    corners = [(0.0, a, b * golden) for a in (1, -1) for b in (1, -1)]
+    turned = [(p[i % 3], p[(i + 1) % 3], p[(i + 2) % 3]) for p in corners for i in range(3)]
+    return project(torch.tensor(turned, dtype=torch.float64))

@@ -17,7 +17,7 @@ def is_finite(name, given):
     return bool(value.isfinite()) and bool(gradient.isfinite().all())
 
 
-def separation_after(name, *, steps=200, lr=0.02):
+def separation_after(name, *, steps=200, lr=0.1):
     """The angle between two rows that coincide at first, in degrees, after that many steps of the optimiser."""
     x = uc.uniform(16, 4, generator=torch.Generator().manual_seed(1))
     x[1] = x[0]

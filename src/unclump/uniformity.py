@@ -1,0 +1,396 @@
+r"""Tests of uniformity on the sphere, in any dimension d >= 2: may this table be a sample of the uniform distribution.
+
+The p-value is the probability that n independent uniform points give a statistic at least as large. A small one speaks
+for clumps; one near 1 says that the points are spread more evenly than independent ones would be. The tests see
+different departures:
+
+=================  ============================================================================================
+`rayleigh_test`    a common direction
+`bingham_test`     a common axis or plane, whichever end of it the points are at
+`ajne_test`        every departure that has odd moments, such as a crowded hemisphere
+`gine_test`        every departure that has even moments, such as antipodal clumps
+`mmd_test`         every departure, with a positive definite kernel: Laplace, chordal Gaussian or Riesz with s > -2
+=================  ============================================================================================
+
+Rows need not be unit: they are projected onto the sphere, in double precision. The last three are streamed over pairs:
+memory is O(n d), time O(n^2 d). All take the same choices:
+
+* ``simulations``: None for a p-value from the limit law of many points, which is good from about twenty on; or how
+  many uniform tables to compare with, which is exact for any n: (1 + those that reach the statistic) / (1 + all);
+* ``generator``: for these tables.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from scipy import special
+from torch import Tensor
+
+from unclump._checks import check_count, check_number, check_points, check_rows
+from unclump._null import zonal_null
+from unclump._random import standard_normal
+from unclump.kernels import Kernel, Riesz, kernel_mean
+from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
+from unclump.sphere import project
+
+_NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
+
+
+class UniformityTest(NamedTuple):
+    """What a test of uniformity found.
+
+    Attributes:
+        statistic: Larger for points farther from uniform, in the test's sense.
+        pvalue: The probability that uniform points have a statistic at least as large.
+    """
+
+    statistic: float
+    pvalue: float
+
+    def __str__(self) -> str:
+        return f"statistic {self.statistic:.5g}, p-value {self.pvalue:.3g}"
+
+
+def rayleigh_test(
+    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+) -> UniformityTest:
+    r"""Rayleigh's test, for a direction that the points share.
+
+    .. math::
+        S = n d \, \lVert \bar x \rVert^2, \quad
+        \left( 1 - \frac{1}{2n} \right) S + \frac{S^2}{2n (d + 2)} \to \chi^2_d
+
+    The corrected form of S, whose law is chi-squared up to O(1/n^2), gives the p-value. Blind to any points whose mean
+    is zero, such as antipodal pairs.
+
+    References:
+        Mardia and Jupp. Directional Statistics, 10.4.1. Wiley 2000.
+
+    Example:
+        >>> from unclump.uniformity import rayleigh_test
+        >>> print(rayleigh_test(torch.eye(3)))
+        statistic 3, p-value 0.423
+        >>> print(rayleigh_test(torch.eye(3), simulations=999, generator=torch.Generator().manual_seed(0)))
+        statistic 3, p-value 0.486
+    """
+    x = _directions(x)
+    n, d = x.shape
+
+    def statistic(x: Tensor) -> float:
+        return n * d * x.mean(dim=0).square().sum().item()
+
+    def pvalue(s: float) -> float:
+        return float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2))))
+
+    return _test(x, statistic, pvalue, simulations, generator)
+
+
+def bingham_test(
+    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+) -> UniformityTest:
+    r"""Bingham's test, for an axis or a plane that the points share.
+
+    .. math::
+        S = \frac{n d (d + 2)}{2} \left( \operatorname{tr} T^2 - \frac1d \right) \to \chi^2_{(d-1)(d+2)/2}, \quad
+        T = \frac1n \sum_i x_i x_i^\top
+
+    Blind to what differs between x and -x. (Jupp's cubic correction of S improves p-values for few points, but falls
+    again for large S, and would call a clump uniform. For few points, simulate.)
+
+    References:
+        Mardia and Jupp. Directional Statistics, 10.7.1. Wiley 2000.
+        Jupp. Modifications of the Rayleigh and Bingham tests for uniformity of directions.
+        Journal of Multivariate Analysis 2001.
+
+    Example:
+        >>> from unclump.uniformity import bingham_test
+        >>> print(bingham_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # one axis
+        statistic 12, p-value 0.00248
+    """
+    x = _directions(x)
+    n, d = x.shape
+
+    def statistic(x: Tensor) -> float:
+        scatter = x.mT @ x / n
+        return n * d * (d + 2) / 2 * (scatter.square().sum().item() - 1 / d)
+
+    def pvalue(s: float) -> float:
+        return float(special.chdtrc((d - 1) * (d + 2) / 2, s))
+
+    return _test(x, statistic, pvalue, simulations, generator)
+
+
+def ajne_test(
+    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+) -> UniformityTest:
+    r"""Ajne's test, for hemispheres that hold too many of the points.
+
+    .. math:: A = \frac n4 - \frac{1}{\pi n} \sum_{i < j} \theta_{ij}
+
+    with the angles :math:`\theta_{ij}`: up to a factor, the mean square excess over all hemispheres. Blind to what is
+    the same at x and -x.
+
+    References:
+        Ajne. A simple test for uniformity of a circular distribution. Biometrika 1968.
+        Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
+
+    Example:
+        >>> from unclump.uniformity import ajne_test
+        >>> print(ajne_test(torch.tensor([[1.0, 0.0]] * 5)))  # n / 4
+        statistic 1.25, p-value 0.00149
+    """
+    x = _directions(x)
+    n, d = x.shape
+
+    def statistic(x: Tensor) -> float:
+        return n / 4 - (n - 1) / (2 * math.pi) * _mean_over_pairs(x, _angle)
+
+    def pvalue(a: float) -> float:
+        return _limit(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1))
+
+    return _test(x, statistic, pvalue, simulations, generator)
+
+
+def gine_test(
+    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+) -> UniformityTest:
+    r"""Giné's test, for axes that are not uniform in whatever way.
+
+    .. math::
+        G = \frac n2 - \frac{d - 1}{2n} \left( \frac{\Gamma(\frac{d-1}2)}{\Gamma(\frac d2)} \right)^2
+        \sum_{i < j} \sin \theta_{ij}
+
+    Where `bingham_test` sees the second moments only, this sees all even ones. Blind to what differs between x and -x.
+
+    References:
+        Giné. Invariant tests for uniformity on compact Riemannian manifolds based on Sobolev norms.
+        Annals of Statistics 1975.
+        Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
+
+    Example:
+        >>> from unclump.uniformity import gine_test
+        >>> print(gine_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # n / 2
+        statistic 3, p-value 0.000102
+    """
+    x = _directions(x)
+    n, d = x.shape
+    factor = (d - 1) / 2 * math.exp(2 * (math.lgamma((d - 1) / 2) - math.lgamma(d / 2)))  # one over the mean sine
+
+    def statistic(x: Tensor) -> float:
+        return n / 2 - factor * (n - 1) / 2 * _mean_over_pairs(x, _sine)
+
+    def pvalue(g: float) -> float:
+        return _limit(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor)
+
+    return _test(x, statistic, pvalue, simulations, generator)
+
+
+def mmd_test(
+    x: Float[Tensor, "n d"],
+    kernel: Kernel,
+    *,
+    simulations: int | None = None,
+    generator: torch.Generator | None = None,
+) -> UniformityTest:
+    r"""The kernel test, for any maximum mean discrepancy to the uniform distribution.
+
+    .. math:: n \operatorname{MMD}^2_u = \frac{1}{n - 1} \sum_{i \ne j} k(x_i, x_j) - n c
+
+    with the kernel's mean c over the sphere (`kernel_mean`). Rejects for large values only, as it should where the
+    kernel is positive definite. Infinite, with p = 0, where two rows coincide and the kernel is infinite there. The
+    nearer a Riesz kernel is to an infinite mean square, the more points its limit law needs.
+
+    Args:
+        x: Points, n >= 2.
+        kernel: With a finite mean; and, unless simulated, a finite mean square: 2 s < d - 1 for Riesz kernels.
+        simulations: See above.
+        generator: See above.
+
+    References:
+        Gretton et al. A kernel two-sample test. JMLR 2012.
+
+    Example:
+        >>> from unclump.uniformity import mmd_test
+        >>> print(mmd_test(torch.eye(3), Gaussian(gamma=1.0)))
+        statistic -0.5256, p-value 0.613
+    """
+    x = _directions(x)
+    n, d = x.shape
+    mean = kernel_mean(kernel, d)
+    if not math.isfinite(mean):
+        raise ValueError(
+            f"expected a kernel with a finite mean over the sphere in {d} dimensions, "
+            f"got {kernel}, whose mean is {mean}; use a smaller parameter or another kernel"
+        )
+    if simulations is None and isinstance(kernel, Riesz) and kernel.distance != "shifted" and 2 * kernel.s >= d - 1:
+        raise ValueError(
+            f"expected a kernel with a finite mean square over the sphere in {d} dimensions, got {kernel}; "
+            f"use s < {(d - 1) / 2}, or compare with uniform tables: simulations=999"
+        )
+
+    def statistic(x: Tensor) -> float:
+        return n * (_mean_over_pairs(x, kernel) - mean)
+
+    def pvalue(statistic: float) -> float:
+        return _limit(kernel, n, d, statistic / n)
+
+    return _test(x, statistic, pvalue, simulations, generator)
+
+
+def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
+    r"""The variance of the squared MMD's estimate `mmd` over samples of n points, estimated from one sample.
+
+    .. math::
+        \operatorname{Var} = \frac{4 (n - 2)}{n (n - 1)} \zeta_1 + \frac{2}{n (n - 1)} \zeta_2, \quad
+        \zeta_1 = E[k(x, y) k(x, z)] - E[k]^2, \quad \zeta_2 = E[k^2] - E[k]^2
+
+    for independent points x, y, z of the sample's distribution. Each expectation is estimated by the mean over tuples
+    of different points, so that the result is unbiased, and may be negative where the variance is nearly zero.
+
+    Args:
+        x: Points, n >= 4.
+        kernel: Any kernel; Riesz kernels need different points.
+
+    References:
+        Serfling. Approximation Theorems of Mathematical Statistics, 5.2.1. Wiley 1980.
+
+    Example:
+        >>> from unclump.uniformity import mmd_variance
+        >>> theta = torch.linspace(0, math.pi, 9)
+        >>> half_circle = torch.stack([theta.cos(), theta.sin()], dim=1)
+        >>> round(mmd_variance(half_circle, Gaussian(gamma=1.0)), 4)
+        0.0134
+    """
+    x = _directions(x, at_least=4)
+    n = len(x)
+    center = _mean_over_pairs(x, kernel)  # any constant leaves the variance as it is; this one costs no digits
+    if math.isinf(center):
+        raise ValueError(f"expected different rows under {kernel}, got some that coincide; drop the duplicates")
+    sums, squares = _sums_over_others(x, lambda r2: kernel(r2) - center, lambda r2: (kernel(r2) - center).square())
+    one_pair = float(squares.sum())
+    one_shared = float(sums.square().sum()) - one_pair
+    disjoint = float(sums.sum()) ** 2 - 4 * one_shared - 2 * one_pair
+    mean_square = one_pair / math.perm(n, 2)
+    mean_shared = one_shared / math.perm(n, 3)
+    squared_mean = disjoint / math.perm(n, 4)
+    first, second = mean_shared - squared_mean, mean_square - squared_mean
+    return (4 * (n - 2) * first + 2 * second) / (n * (n - 1))
+
+
+def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
+    r"""How far the squared MMD's estimate from n points may exceed its expectation, but with that probability.
+
+    .. math::
+        P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)
+        \le \exp\left( -\frac{2 \lfloor n / 2 \rfloor t^2}{K^2} \right), \quad K = k(0) - k(4)
+
+    solved for t: Hoeffding's inequality for U-statistics, whose kernel takes values in an interval of length K. It
+    holds for every distribution of independent points. "Keep your distance" prints the exponent without the 2, which
+    is true too, and wider than it needs to be.
+
+    Args:
+        n: The number of points, n >= 2.
+        kernel: A bounded one: not Riesz with s >= 0, unless shifted.
+        probability: Between 0 and 1.
+
+    References:
+        Hoeffding. Probability inequalities for sums of bounded random variables. JASA 1963, section 5a.
+
+    Example:
+        >>> from unclump.uniformity import mmd_deviation
+        >>> round(mmd_deviation(1000, Laplace(gamma=1.0), 0.05), 4)
+        0.0524
+    """
+    check_count("n", n, at_least=2)
+    check_number("probability", probability)
+    if not 0 < probability < 1:
+        raise ValueError(f"expected 0 < probability < 1, got {probability}")
+    nearest, farthest = map(float, kernel(torch.tensor([0.0, 4.0], dtype=torch.float64)))
+    if math.isinf(nearest):
+        raise ValueError(f"expected a bounded kernel, got {kernel}; use Gaussian, Laplace, or Riesz with s < 0")
+    return (nearest - farthest) * math.sqrt(-math.log(probability) / (2 * (n // 2)))
+
+
+def _directions(x: Tensor, *, at_least: int = 2) -> Tensor:
+    """The door: points of any norm but zero, as double-precision points on the sphere."""
+    check_points(x, at_least=at_least)
+    check_rows(x)
+    return project(widen(x.detach()))
+
+
+def _test(
+    x: Tensor,
+    statistic: Callable[[Tensor], float],
+    pvalue: Callable[[float], float],
+    simulations: int | None,
+    generator: torch.Generator | None,
+) -> UniformityTest:
+    """The statistic of the points, and how many uniform tables reach it: in the limit, or of those simulated."""
+    observed = statistic(x)
+    if simulations is None:
+        return UniformityTest(observed, pvalue(observed))
+    check_count("simulations", simulations)
+    reached = 0
+    for _ in range(simulations):
+        table = project(standard_normal(*x.shape, generator=generator, dtype=x.dtype, device=x.device))
+        reached += statistic(table) >= observed
+    return UniformityTest(observed, (1 + reached) / (1 + simulations))
+
+
+def _limit(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:
+    r"""The limit probability that the mean over pairs of a centred function exceeds `mean`.
+
+    Not n U but :math:`\sqrt{n (n - 1)} \, U` is held against the limit law: it has that law's variance for every n.
+    """
+    return zonal_null(function, d).survival(math.sqrt(n * (n - 1)) * mean)
+
+
+def _mean_over_pairs(x: Tensor, function: Callable[[Tensor], Tensor]) -> float:
+    n = len(x)
+    return float(_sums_over_others(x, function).sum()) / (n * (n - 1))
+
+
+def _sums_over_others(
+    x: Float[Tensor, "n d"], *functions: Callable[[Tensor], Tensor], block: int | None = None
+) -> Float[Tensor, "f n"]:
+    """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
+    totals = x.new_zeros(len(functions), len(x))
+    for rows, columns in upper_triangle(len(x), block or block_size(x)):
+        r2 = _squared_chords(x[rows], x[columns], same=rows == columns)
+        for total, function in zip(totals, functions, strict=True):
+            values = function(r2)
+            if rows == columns:
+                total[rows] += values.fill_diagonal_(0).sum(dim=1)
+            else:
+                total[rows] += values.sum(dim=1)
+                total[columns] += values.sum(dim=0)
+    return totals
+
+
+def _squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
+    """By a matrix product, or by differences where a pair is so near that the product does not resolve it."""
+    r2 = squared_chord_block(a, b)
+    if same:
+        r2.fill_diagonal_(2)  # a point is no neighbour of its own
+    if r2.min() < _NEAR:
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
+    return r2
+
+
+def _angle(r2: Tensor) -> Tensor:
+    return 2 * torch.atan2(r2.sqrt(), (4 - r2).sqrt())
+
+
+def _ajne_kernel(r2: Tensor) -> Tensor:
+    return 0.5 - _angle(r2) / math.pi
+
+
+def _sine(r2: Tensor) -> Tensor:
+    return (r2 * (4 - r2)).sqrt() / 2
+
+
+def _minus_sine(r2: Tensor) -> Tensor:
+    return -_sine(r2)

@@ -1,0 +1,79 @@
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tests.cases import KERNELS
+from unclump import MMD, Gaussian, Laplace, Riesz, Uniformity, energy, kernel_mean, mmd, uniform, uniformity
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+POSITIVE = [kernel for kernel in KERNELS if not math.isnan(kernel.log_self)]
+
+
+def kernel_of(kernel, x, i, j):
+    return kernel((x[i] - x[j]).square().sum())
+
+
+@each_kernel
+def test_energy_is_the_mean_over_ordered_pairs(kernel, points):
+    x = points(7, 3)
+    pairs = [kernel_of(kernel, x, i, j) for i in range(7) for j in range(7) if i != j]
+    assert_close(energy(x, kernel), torch.stack(pairs).mean(), rtol=1e-12, atol=1e-15)
+    single = x.float()
+    assert_close(energy(single, kernel), torch.stack(pairs).mean().float(), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("kernel", POSITIVE, ids=repr)
+def test_uniformity_is_the_log_of_the_mean_over_all_pairs(kernel, points):
+    x = points(6, 3)
+    pairs = [kernel_of(kernel, x, i, j) for i in range(6) for j in range(6)]
+    assert_close(uniformity(x, kernel), torch.stack(pairs).mean().log(), rtol=1e-12, atol=1e-14)
+
+
+@each_kernel
+def test_cross_polytope_has_its_closed_form(kernel):
+    d = 5  # of the 2d - 1 other points, one is at squared distance 4 and 2d - 2 are at 2
+    opposite, adjacent = kernel(torch.tensor([4.0, 2.0], dtype=torch.float64))
+    x = torch.cat([torch.eye(d), -torch.eye(d)]).double()
+    assert_close(energy(x, kernel), (opposite + (2 * d - 2) * adjacent) / (2 * d - 1))
+
+
+def test_energy_of_the_icosahedron_is_thomsons(icosahedron):
+    assert_close(energy(icosahedron, Riesz(1.0)).item() * 66, 49.165253058)  # 66 pairs; the known minimum
+
+
+def test_mmd_is_unbiased(generator):
+    """Over uniform samples its mean is zero; over points at one pole it is k(0) minus the kernel's mean."""
+    kernel = Gaussian(2.0)
+    estimates = torch.stack([mmd(uniform(5, 3, generator=generator, dtype=torch.float64), kernel) for _ in range(4000)])
+    assert abs(estimates.mean()) < 4 * estimates.std() / math.sqrt(len(estimates))
+    assert estimates.std() > 0.01
+
+
+def test_mmd_to_the_uniform_distribution_falls_to_zero_with_n(generator):
+    values = [mmd(uniform(n, 3, generator=generator, dtype=torch.float64), Laplace()).abs() for n in (10, 1000)]
+    assert values[1] < 0.01 < values[0] + 0.05
+
+
+def test_uniformity_does_not_overflow_at_high_concentration():
+    x = torch.eye(3)
+    assert_close(uniformity(x, Gaussian(1e3)).item(), 1e3 - math.log(3))
+    assert uniformity(x.requires_grad_(), Gaussian(1e3)).isfinite()
+
+
+def test_energy_too_large_for_its_dtype_saturates():
+    x = torch.ones(2, 2, dtype=torch.float32) / math.sqrt(2)
+    assert energy(x, Riesz(30.0)).isfinite()
+
+
+@pytest.mark.parametrize("make", [lambda: Uniformity(Riesz(1.0)), lambda: Uniformity(Riesz(0.0))])
+def test_uniformity_refuses_kernels_that_are_infinite_at_coinciding_points(make):
+    with pytest.raises(ValueError, match=r"positive and finite at coinciding points, got Riesz.*use Gaussian"):
+        make()
+
+
+def test_mmd_refuses_kernels_without_a_mean(points):
+    assert kernel_mean(Riesz(2.0), 3) == math.inf
+    with pytest.raises(ValueError, match=r"finite mean on the sphere in 3 dimensions, got Riesz.*use s < 2"):
+        MMD(Riesz(2.0))(points(5, 3))

@@ -1,0 +1,62 @@
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from unclump import angle, chord, koleo, max_min
+
+DISTANCES = {"geodesic": angle, "chordal": chord, "squared": lambda x, y: chord(x, y) ** 2}
+
+
+def nearest_distances(x, distance):
+    """By definition: for every point, the smallest distance to another."""
+    return torch.stack([min(DISTANCES[distance](x[i], x[j]) for j in range(len(x)) if j != i) for i in range(len(x))])
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_max_min_is_minus_the_mean_nearest_distance(distance, points):
+    x = points(9, 3)
+    assert_close(max_min(x, distance=distance), -nearest_distances(x, distance).mean(), rtol=1e-12, atol=0)
+    single = x.float()
+    assert_close(max_min(single, distance=distance), -nearest_distances(single, distance).mean(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("distance", ["chordal", "geodesic"])
+def test_koleo_is_minus_the_mean_log_nearest_distance(distance, points):
+    x = points(9, 3)
+    assert_close(koleo(x, distance=distance), -nearest_distances(x, distance).log().mean(), rtol=1e-12, atol=0)
+
+
+def test_closed_forms_of_regular_configurations(icosahedron, simplex):
+    edge = math.atan(2)  # of the icosahedron, seen from its centre
+    assert_close(max_min(icosahedron).item(), -edge)
+    assert_close(koleo(icosahedron, distance="geodesic").item(), -math.log(edge))
+    assert_close(max_min(simplex(5), distance="squared").item(), -2 * (1 + 1 / 5))
+
+
+def test_two_antipodes_are_as_far_apart_as_can_be():
+    poles = torch.tensor([[0.0, 1.0], [0.0, -1.0]], dtype=torch.float64)
+    assert_close(max_min(poles).item(), -math.pi)
+    assert_close(koleo(poles).item(), -math.log(2))
+
+
+def test_only_the_nearest_pairs_have_a_gradient(points):
+    x = torch.eye(4, dtype=torch.float64)
+    x[0] = torch.tensor([0.0, 1.0, 0.1, 0.0])
+    x[3] = torch.tensor([0.0, 0.0, -0.1, -1.0])
+    x = (x / x.norm(dim=-1, keepdim=True)).requires_grad_()
+    weights = torch.zeros(4, dtype=torch.float64)
+    (gradient,) = torch.autograd.grad(max_min(x, distance="chordal"), x)
+    for i in range(4):
+        for j in [min((k for k in range(4) if k != i), key=lambda k: chord(x[i], x[k]))]:
+            weights[i] += 1
+            weights[j] += 1
+    assert ((gradient.norm(dim=-1) > 0) == (weights > 0)).all()
+
+
+@pytest.mark.parametrize("distance", DISTANCES)
+def test_max_min_at_coinciding_rows_pushes_along_the_sphere(distance):
+    x = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], requires_grad=True)
+    (gradient,) = torch.autograd.grad(max_min(x, distance=distance), x)
+    assert (gradient[0, 1:] - gradient[1, 1:]).norm() > 1e-4

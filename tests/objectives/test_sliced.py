@@ -1,0 +1,91 @@
+import itertools
+import math
+
+import numpy as np
+import ot
+import pytest
+import torch
+from torch.testing import assert_close
+
+from unclump import SSW, Sliced, axis_circles, great_circles, sliced, ssw
+from unclump.sphere import circle_angles
+
+
+@pytest.fixture
+def circles(generator):
+    return lambda k, d: great_circles(k, d, generator=generator, dtype=torch.float64)
+
+
+def by_definition(theta):
+    """Half the squared distance to the nearest evenly spaced configuration: all orders, best rotation of each."""
+    n = len(theta)
+    even = torch.tensor([-math.pi * (n + 1) / n + 2 * math.pi * k / n for k in range(1, n + 1)], dtype=torch.float64)
+    gaps = torch.stack([theta - even[list(order)] for order in itertools.permutations(range(n))])
+    return ((gaps - gaps.mean(dim=1, keepdim=True)).square().sum(dim=1) / 2).min()
+
+
+def test_is_the_mean_distance_to_even_spacing(points, circles):
+    x, some = points(5, 4), circles(3, 4)
+    expected = torch.stack([by_definition(theta) for theta in circle_angles(x, some)]).mean()
+    assert_close(sliced(x, some), expected, rtol=1e-12, atol=0)
+    assert_close(sliced(x.float(), some.float()), expected.float(), rtol=1e-5, atol=0)
+
+
+def test_ssw_is_that_of_pot_with_the_same_circles(points, circles):
+    for n, d in ((7, 3), (50, 10)):
+        x, some = points(n, d), circles(6, d)
+        theirs = ot.sliced_wasserstein_sphere_unif(x.numpy(), n_projections=6, projections=some.mT.numpy())
+        assert_close(ssw(x, some).item(), float(theirs) ** 2, rtol=1e-9, atol=0)
+
+
+def test_regular_polygons_are_even_and_nothing_is_evener(circles):
+    theta = 2 * math.pi * torch.arange(6, dtype=torch.float64) / 6
+    hexagon = torch.stack([theta.cos(), theta.sin()], dim=-1)
+    assert_close(sliced(hexagon, circles(4, 2)).item(), 0.0)
+    assert_close(ssw(hexagon, circles(4, 2)).item(), 1 / (12 * 36))
+
+
+def test_coinciding_points_on_a_circle_have_a_closed_form(circles):
+    """n angles in one place: half the squared length of the n evenly spaced ones, pi^2 (n^2 - 1) / (6 n)."""
+    x = torch.tensor([[1.0, 0.0]], dtype=torch.float64).expand(5, 2)
+    assert_close(sliced(x, circles(2, 2)).item(), math.pi**2 * 24 / 30)
+
+
+@pytest.mark.parametrize("axis_aligned", [False, True])
+def test_gradient_is_closed_form_and_tangent(axis_aligned, points, circles, generator):
+    x = points(8, 5).requires_grad_()
+    some = axis_circles(4, 5, generator=generator) if axis_aligned else circles(4, 5)
+    assert torch.autograd.gradcheck(lambda x: sliced(x, some), x)
+    (gradient,) = torch.autograd.grad(sliced(x, some), x)
+    assert_close((gradient * x).sum(dim=-1), torch.zeros(8, dtype=torch.float64))
+
+
+def test_axis_circles_are_those_of_the_axes_as_vectors(points, generator):
+    x, axes = points(8, 5).requires_grad_(), axis_circles(7, 5, generator=generator)
+    as_vectors = torch.eye(5, dtype=torch.float64)[axes]
+    assert_close(sliced(x, axes), sliced(x, as_vectors))
+    assert_close(torch.autograd.grad(sliced(x, axes), x), torch.autograd.grad(sliced(x, as_vectors), x))
+
+
+def test_points_orthogonal_to_the_circle_have_no_gradient_and_near_ones_a_finite_one():
+    x = torch.tensor([[0.0, 0.0, 1.0], [1e-30, 1e-38, 1.0], [1.0, 0.0, 0.0], [0.6, 0.8, 0.0]], requires_grad=True)
+    sliced(x, torch.tensor([[0, 1]])).backward()
+    assert x.grad.isfinite().all()
+    assert (x.grad[0] == 0).all()
+
+
+def test_its_mean_over_circles_does_not_depend_on_their_number(points, generator):
+    x = points(30, 4)
+    few = torch.stack([Sliced(2, generator=generator)(x) for _ in range(2000)])
+    many = Sliced(4000, generator=generator)(x)
+    assert_close(few.mean(), many, rtol=0.02, atol=0)
+
+
+def test_modules_draw_new_circles_and_follow_their_generator(points):
+    x = points(10, 6)
+    for make in (Sliced, SSW, lambda **kw: Sliced(3, axis_aligned=True, **kw)):
+        first = make(generator=torch.Generator().manual_seed(1))
+        again = make(generator=torch.Generator().manual_seed(1))
+        values = [first(x).item() for _ in range(3)]
+        assert values == [again(x).item() for _ in range(3)]
+        assert np.unique(values).size == 3

@@ -1,0 +1,92 @@
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+import unclump as uc
+from unclump import measures
+
+
+def all_angles(x):
+    return [uc.angle(a, b).item() for a, b in itertools.combinations(x, 2)]
+
+
+@pytest.mark.parametrize("n", [2, 3, 10, 11])
+def test_each_is_its_definition(n, points):
+    x = points(n, 3)
+    every = all_angles(x)
+    assert_close(uc.min_angle(x), min(every), rtol=1e-12, atol=0)
+    assert_close(uc.mean_angle(x), float(np.mean(every)), rtol=1e-12, atol=0)
+    assert_close(uc.median_angle(x), float(np.median(every)), rtol=1e-12, atol=0)
+    assert_close(uc.spherical_variance(x), 1 - x.mean(dim=0).norm().item())
+    nearest = [min(uc.angle(x[i], x[j]).item() for j in range(n) if j != i) for i in range(n)]
+    assert_close(uc.nearest_angles(x).tolist(), nearest)
+
+
+@pytest.mark.parametrize("n", [1100, 1201])
+def test_streams_agree_with_the_matrix(n, points):
+    x = points(n, 5)
+    matrix = uc.angle(x.unsqueeze(1), x)
+    every = matrix[torch.ones(n, n, dtype=torch.bool).triu(1)]
+    assert_close(uc.mean_angle(x), every.mean().item(), rtol=1e-12, atol=0)
+    assert_close(uc.median_angle(x), float(np.median(every)), rtol=1e-12, atol=0)
+    assert_close(uc.min_angle(x), every.min().item(), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5])
+def test_the_median_is_exact_where_little_may_be_held(kept, points, monkeypatch):
+    monkeypatch.setattr(measures, "_KEPT", kept)
+    monkeypatch.setattr(measures, "_BINS", 4)
+    for x in (points(10, 3), points(11, 3), torch.eye(3).repeat(4, 1).double(), torch.eye(2).double()):
+        assert_close(uc.median_angle(x), float(np.median(all_angles(x))), rtol=1e-9, atol=1e-9)
+
+
+def test_known_configurations(icosahedron, simplex):
+    assert_close(uc.min_angle(icosahedron), math.atan(2))
+    assert_close(uc.min_angle(simplex(7)), math.acos(-1 / 7))
+    assert_close(uc.spherical_variance(icosahedron), 1.0)
+    assert_close(uc.effective_rank(icosahedron), 3.0)
+
+
+def test_small_angles_are_seen_in_float32():
+    x = torch.eye(3)
+    x[1] = torch.tensor([1.0, 1e-6, 0.0])
+    assert_close(uc.min_angle(x), 1e-6, rtol=1e-6, atol=0)
+
+
+def test_rows_of_any_norm_are_directions(points):
+    x = points(10, 4)
+    sizes = torch.logspace(-20, 20, 10, dtype=torch.float64).unsqueeze(-1)
+    assert_close(uc.min_angle(sizes * x), uc.min_angle(x))
+
+
+def test_the_covering_radius_of_the_octahedron_is_the_centre_of_a_face(generator):
+    octahedron = torch.cat([torch.eye(3), -torch.eye(3)])
+    radius = uc.covering_radius(octahedron, samples=50_000, generator=generator)
+    exact = math.acos(1 / math.sqrt(3))
+    assert exact - 0.02 < radius <= exact
+
+
+def test_the_effective_rank_counts_used_dimensions(points):
+    flat = torch.cat([points(500, 3), torch.zeros(500, 5, dtype=torch.float64)], dim=1)
+    assert 2.9 < uc.effective_rank(flat) <= 3.0 + 1e-9
+    assert_close(uc.effective_rank(points(1, 6).expand(4, 6)), 1.0, atol=1e-5, rtol=0)
+    assert_close(uc.effective_rank(torch.eye(3, 9)), 3.0)
+
+
+def test_the_summary_holds_every_measure_and_prints_degrees(points):
+    x = points(12, 3)
+    seeded = lambda: torch.Generator().manual_seed(1)  # noqa: E731
+    found = uc.summary(x, samples=100, generator=seeded())
+    assert (found.n, found.d, found.covering_samples) == (12, 3, 100)
+    assert found.min_angle == uc.min_angle(x)
+    assert found.median_nearest_angle == float(np.median(uc.nearest_angles(x)))
+    assert found.mean_nearest_angle == uc.nearest_angles(x).mean().item()
+    assert found.median_angle == uc.median_angle(x)
+    assert found.mean_angle == uc.mean_angle(x)
+    assert found.covering_radius == uc.covering_radius(x, samples=100, generator=seeded())
+    assert f"{math.degrees(found.min_angle):.4f}°" in str(found)
+    assert "12 x 3" in str(found)

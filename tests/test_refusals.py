@@ -1,0 +1,86 @@
+"""Bad input is refused at the door: what was expected, what came, what to do."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import unclump as uc
+from tests.cases import OBJECTIVES
+
+pytestmark = pytest.mark.usefixtures("at_the_door")
+
+each_objective = pytest.mark.parametrize("name", OBJECTIVES)
+MEASURES = [uc.min_angle, uc.nearest_angles, uc.mean_angle, uc.median_angle, uc.summary]
+each_measure = pytest.mark.parametrize("measure", MEASURES, ids=lambda f: f.__name__)
+
+BAD_POINTS = {
+    "one point": (torch.ones(1, 3), ValueError, r"n >= 2 and d >= 2, got (1, 3)", "pass more rows"),
+    "one dimension": (torch.ones(5, 1), ValueError, r"n >= 2 and d >= 2, got (5, 1)", "use at least two"),
+    "three axes": (torch.ones(2, 5, 3), ValueError, r"shape (n, d) with n >= 2 and d >= 2, got (2, 5, 3)", "loop over"),
+    "a vector": (torch.ones(5), ValueError, r"shape (n, d) with n >= 2 and d >= 2, got (5,)", "one row a point"),
+    "integers": (torch.ones(5, 3, dtype=torch.long), TypeError, "floating-point points, got torch.int64", ".float()"),
+    "NumPy": (np.ones((5, 3)), TypeError, "a torch.Tensor, got ndarray", "torch.as_tensor"),
+}
+
+
+@each_objective
+@pytest.mark.parametrize("bad", BAD_POINTS)
+def test_objectives_refuse_bad_points(name, bad):
+    x, error, expected, advice = BAD_POINTS[bad]
+    with pytest.raises(error, match=re.escape(expected) + ".*" + re.escape(advice)):
+        OBJECTIVES[name]()(x)
+
+
+@each_measure
+@pytest.mark.parametrize("bad", BAD_POINTS)
+def test_measures_refuse_bad_points(measure, bad):
+    x, error, expected, advice = BAD_POINTS[bad]
+    with pytest.raises(error, match=re.escape(expected) + ".*" + re.escape(advice)):
+        measure(x)
+
+
+@each_measure
+def test_measures_name_the_rows_that_have_no_direction(measure):
+    x = torch.ones(40, 3)
+    for value, expected in ((float("nan"), "got NaN in 2 rows (3, 17)"), (float("inf"), "an infinite value in 2 rows")):
+        bad = x.clone()
+        bad[3, 1] = bad[17, 0] = value
+        with pytest.raises(ValueError, match=re.escape(expected)):
+            measure(bad)
+    x[20:30] = 0
+    with pytest.raises(ValueError, match=re.escape("nothing but zeros in 10 rows (20, 21, 22, 23, 24, ...)")):
+        measure(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "message"),
+    [
+        (lambda: uc.Sliced(circles=0), ValueError, r"circles >= 1, got 0"),
+        (lambda: uc.Sliced(circles=1.5), TypeError, r"circles to be an int, got float; pass a whole number"),
+        (lambda: uc.SSW(circles=True), TypeError, r"circles to be an int, got bool"),
+        (lambda: uc.Lloyd(samples=0), ValueError, r"samples >= 1, got 0"),
+        (lambda: uc.MaxMin(distance="cosine"), ValueError, r"'geodesic', 'chordal', 'squared', got 'cosine'"),
+        (lambda: uc.KoLeo(distance="squared"), ValueError, r"'chordal', 'geodesic', got 'squared'"),
+        (lambda: uc.Energy("riesz"), TypeError, r"a kernel such as .*, got 'riesz'"),
+        (lambda: uc.Polarization(uc.Riesz), TypeError, r"a kernel such as"),
+        (lambda: uc.Polarization(steps=-1), ValueError, r"steps >= 0, got -1"),
+        (lambda: uc.Lloyd(generator=3), TypeError, r"a torch.Generator, got int; make one with"),
+        (lambda: uc.objective("coleo"), ValueError, r"one of 'max_min', 'koleo', .*, got 'coleo'"),
+        (lambda: uc.objective("koleo", circles=3), TypeError, r"'koleo' does not take these options"),
+        (lambda: uc.objective("energy", kernel="gauss"), ValueError, r"'gaussian', 'laplace', 'riesz', got 'gauss'"),
+        (lambda: uc.great_circles(0, 3), ValueError, r"circles >= 1, got 0"),
+        (lambda: uc.axis_circles(2, 1), ValueError, r"d >= 2, got 1"),
+        (lambda: uc.covering_radius(torch.eye(3), samples=0), ValueError, r"samples >= 1, got 0"),
+        (
+            lambda: uc.lloyd(torch.eye(3), torch.eye(4)),
+            ValueError,
+            r"samples in the 3 dimensions of the points, got shape \(4, 4\)",
+        ),
+        (lambda: uc.sliced(torch.eye(3), uc.great_circles(2, 5)), ValueError, r"circles in the 3 dimensions"),
+    ],
+)
+def test_bad_choices_are_refused(make, error, message):
+    with pytest.raises(error, match=message):
+        make()
