@@ -11,7 +11,7 @@ LAYERS = [
     {"_checks"},
     {"_random"},
     {"sphere", "_special"},
-    {"kernels", "circle", "distributions", "_updates"},
+    {"kernels", "circle", "distributions", "starts", "_updates"},
     {"pairs"},
     {"objectives", "measures", "uniformity", "_null", "optim"},
     {"disperse"},

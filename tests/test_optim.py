@@ -719,8 +719,10 @@ def test_a_parametrised_weight_is_unit_and_can_be_assigned_and_trained(dtype, po
     direction = project(layer.weight.detach()).to(dtype)
     assert sphere_parametrization(layer) is layer
     assert_close(layer.weight, direction)
-    layer.weight = (5 * points(4, 3)).to(dtype)
-    assert_close(layer.weight.norm(dim=-1), torch.ones(4, dtype=dtype))
+    direction = points(4, 3)
+    layer.weight = (5 * direction).to(dtype)
+    assert_close(layer.weight, direction.to(dtype))
+    assert_close(layer.parametrizations.weight.original, direction.to(dtype))
     before = repulsion(layer.weight.detach().double())
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
     for _ in range(20):

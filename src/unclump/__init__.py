@@ -1,6 +1,6 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
-from unclump.distributions import PowerSpherical, VonMisesFisher, orthonormal_blocks, sobol, uniform
+from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures import (
     Summary,
@@ -42,6 +42,7 @@ from unclump.objectives import (
 )
 from unclump.optim import SphereAdam, SphereSGD, project_after_step, sphere_parametrization
 from unclump.sphere import angle, axis_circles, chord, great_circles, project
+from unclump.starts import orthonormal_blocks, sobol, uniform
 
 __all__ = [
     "MMD",

@@ -28,6 +28,7 @@ _NODES = 8192
 _MOST_DEGREES = 512
 _MOST_HARMONICS = 1e12  # a centred chi-square with more degrees of freedom is normal, to 1e-6
 _NEGLIGIBLE_SKEWNESS = 1e-10
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +91,20 @@ class ChiSquareSum:
         width = 1 / math.sqrt(2 * r + (2 * w**2 / (1 - 2 * w * c) ** 2) @ nu)
         v, step = np.linspace(-4, 24, 300, retstep=True)
         distance = width * np.exp(v - np.exp(-v))  # a double-exponential rule: the path's corner does not matter
-        direction = np.exp(1j * np.radians([[60], [90], [120]]))
-        s = c + direction * distance  # (3, m)
-        terms = exponent(s) + np.log(direction / s * distance * (1 + np.exp(-v)) * step / math.pi)
-        best = np.argmin(special.logsumexp(terms.real + 2 * np.log(distance), axis=1))
-        return min(max(float(np.exp(terms[best]).imag.sum()) + (c < 0), 0.0), 1.0)
+        log_weights = np.log(distance * (1 + np.exp(-v)) * step / math.pi)
+
+        def log_terms(direction: complex, nodes: slice) -> Inexact[ndarray, " m"]:
+            s = c + direction * distance[nodes]
+            terms: ndarray = exponent(s) + np.log(direction / s) + log_weights[nodes]
+            return terms
+
+        def size_far_out(direction: complex) -> float:
+            some = slice(None, None, 6)
+            return float(special.logsumexp(log_terms(direction, some).real + 2 * np.log(distance[some])))
+
+        best = min(np.exp(1j * np.radians([60, 90, 120])), key=size_far_out)
+        integral = float(np.exp(log_terms(best, slice(None))).imag.sum())
+        return min(max(integral + (c < 0), 0.0), 1.0)
 
 
 def _side(w: ndarray, x: float) -> tuple[float, float]:
@@ -138,7 +148,7 @@ def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
     coefficients = _coefficients(values, np.cos(angles), root_weights, d, len(harmonics))
     weights = coefficients / np.sqrt(harmonics)
     skewness = np.cumsum((np.abs(weights) ** 3 * harmonics)[::-1])[::-1] / np.linalg.norm(values) ** 3
-    kept = skewness > _NEGLIGIBLE_SKEWNESS
+    kept = (skewness > _NEGLIGIBLE_SKEWNESS) & (np.abs(coefficients) > _ROUNDING * np.linalg.norm(values))
     remainder = max(0.0, float(values @ values - coefficients[kept] @ coefficients[kept]))
     return ChiSquareSum(weights[kept], harmonics[kept], remainder, scale)
 

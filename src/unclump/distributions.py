@@ -1,4 +1,4 @@
-r"""Random points on the sphere: uniform, around a mean direction, and structured starts.
+r"""Random points around a mean direction.
 
 `PowerSpherical` and `VonMisesFisher` are `torch.distributions`: an angle to the mean direction `loc`, and a uniform
 direction around it. Densities are with respect to the surface measure of the sphere. Inner products with `loc` enter
@@ -15,10 +15,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.distributions import Distribution, constraints
 from torch.linalg import vector_norm
-from torch.quasirandom import SobolEngine
 from torch.types import _size
 
-from unclump._checks import check_count, check_generator
+from unclump._checks import check_generator
 from unclump._random import standard_normal
 from unclump._special import (
     bessel_ratio_complement,
@@ -29,94 +28,6 @@ from unclump._special import (
 from unclump.sphere import chord, full_precision, project
 
 _UNIT_TOLERANCE = 1e-4
-
-
-def uniform(
-    n: int,
-    d: int,
-    *,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "{n} {d}"]:
-    r"""Independent uniform points: normal vectors, projected.
-
-    Example:
-        >>> from unclump.distributions import uniform
-        >>> x = uniform(1000, 3, generator=torch.Generator().manual_seed(0))
-        >>> torch.allclose(x.mean(dim=0), torch.zeros(3), atol=0.1)
-        True
-    """
-    check_count("n", n)
-    check_count("d", d, at_least=2)
-    return project(standard_normal(n, d, generator=generator, dtype=dtype, device=device))
-
-
-def orthonormal_blocks(
-    n: int,
-    d: int,
-    *,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "{n} {d}"]:
-    r"""Rows of independent, uniformly random orthogonal matrices, stacked and cut to n.
-
-    Every point by itself is uniform, and at right angles to the others of its block of d: a start that is better spread
-    than independent points.
-
-    References:
-        Mezzadri. How to generate random matrices from the classical compact groups. Notices of the AMS, 2007.
-
-    Example:
-        >>> from unclump.distributions import orthonormal_blocks
-        >>> x = orthonormal_blocks(5, 3, generator=torch.Generator().manual_seed(0))
-        >>> torch.allclose(x[:3] @ x[:3].mT, torch.eye(3), atol=1e-6)
-        True
-    """
-    check_count("n", n)
-    check_count("d", d, at_least=2)
-    blocks, rows = -(-n // d), min(n, d)
-    normals = full_precision(standard_normal(blocks, d, rows, generator=generator, dtype=dtype, device=device))
-    q, r = torch.linalg.qr(normals)
-    # The signs of R's diagonal are the algorithm's choice; only without them is Q uniform.
-    q = torch.where(r.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) < 0, -q, q)
-    return q.mT.reshape(-1, d)[:n]
-
-
-def sobol(
-    n: int,
-    d: int,
-    *,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "{n} {d}"]:
-    r"""Quasi-random points: a scrambled Sobol sequence through the inverse normal distribution function, projected.
-
-    Every point by itself is uniform; together they are more even than independent points, most so for n a power of two.
-
-    Example:
-        >>> from unclump.distributions import sobol
-        >>> x = sobol(1024, 3, generator=torch.Generator().manual_seed(0))
-        >>> torch.allclose(x.mean(dim=0), torch.zeros(3), atol=0.01)
-        True
-    """
-    check_count("n", n)
-    check_count("d", d, at_least=2)
-    check_generator(generator)
-    if d > SobolEngine.MAXDIM:
-        raise ValueError(
-            f"expected d <= {SobolEngine.MAXDIM}, the dimensions a Sobol sequence is tabulated for, got {d}; "
-            "use uniform(...) or orthonormal_blocks(...)"
-        )
-    source = None if generator is None else generator.device
-    seed = int(torch.randint(2**62, (), generator=generator, device=source))
-    engine: Any = SobolEngine  # which torch leaves untyped
-    cells: Tensor = engine(d, scramble=True, seed=seed).draw(n, dtype=torch.float64)
-    middles = cells + 2.0 ** -(SobolEngine.MAXBIT + 1)  # a cell starts at 0, where the normal quantile is infinite
-    normals: Tensor = torch.special.ndtri(middles)
-    return project(normals.to(device=device, dtype=dtype or torch.get_default_dtype()))
 
 
 class _UnitVectors(constraints.Constraint):

@@ -15,9 +15,9 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_count, check_points, check_rows
-from unclump._random import standard_normal
 from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle, widen
 from unclump.sphere import angle, project
+from unclump.starts import uniform
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
@@ -103,7 +103,7 @@ def covering_radius(
     farthest = 0.0
     for start in range(0, samples, block_size(x)):
         count = min(block_size(x), samples - start)
-        places = project(standard_normal(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device))
+        places = uniform(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device)
         farthest = max(farthest, angle(places, x[nearest_to(places, x)]).max().item())
     return farthest
 
@@ -142,8 +142,9 @@ class Summary:
     covering_radius: float
     covering_samples: int
 
-    def __str__(self) -> str:
-        rows = [
+    def rows(self) -> list[tuple[str, str]]:
+        """The names of the measures and their values, as a person reads them."""
+        return [
             ("points x dimensions", f"{self.n} x {self.d}"),
             ("smallest angle", _degrees(self.min_angle)),
             ("median nearest angle", _degrees(self.median_nearest_angle)),
@@ -154,8 +155,10 @@ class Summary:
             ("effective rank", f"{self.effective_rank:.1f}"),
             (f"covering radius ({self.covering_samples} samples)", _degrees(self.covering_radius)),
         ]
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value:>12}" for name, value in rows)
+
+    def __str__(self) -> str:
+        width = max(len(name) for name, _ in self.rows())
+        return "\n".join(f"{name:<{width}}  {value:>12}" for name, value in self.rows())
 
 
 def summary(x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.Generator | None = None) -> Summary:

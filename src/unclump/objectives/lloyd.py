@@ -7,10 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump._random import standard_normal
 from unclump.objectives._base import Objective
 from unclump.pairs import nearest_to
-from unclump.sphere import angle, full_precision, project, without_autocast
+from unclump.sphere import angle, full_precision, without_autocast
+from unclump.starts import uniform
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -98,5 +98,4 @@ class Lloyd(Objective):
         return lloyd(embeddings, self.sampler(self.samples), distance=self.distance)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        draws = standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
-        return lloyd(x, project(draws))
+        return lloyd(x, uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device))

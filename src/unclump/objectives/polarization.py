@@ -5,12 +5,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
-from unclump._random import standard_normal
 from unclump.kernels import Kernel
 from unclump.objectives._base import Objective
 from unclump.objectives.energy import THOMSON
 from unclump.pairs import block_size, narrow, nearest, separation, squared_chord_block, widen
 from unclump.sphere import exp, full_precision, project, tangent
+from unclump.starts import uniform
 
 _REFINED = 8  # how many of the starts are followed down
 
@@ -113,5 +113,5 @@ class Polarization(Objective):
         self.kernel, self.samples, self.steps, self.generator = kernel, samples, steps, generator
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        draws = standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
-        return polarization(x, self.kernel, project(draws), steps=self.steps)
+        starts = uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+        return polarization(x, self.kernel, starts, steps=self.steps)
