@@ -23,7 +23,7 @@ demo: .venv/ready
 	$(BIN)/python -m unclump.demo
 
 bench: .venv/ready
-	$(BIN)/python benchmarks/objectives.py
+	$(BIN)/python benchmarks/steps.py
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'

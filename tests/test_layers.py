@@ -13,7 +13,8 @@ LAYERS = [
     {"sphere", "_special"},
     {"kernels", "circle", "distributions", "starts", "_updates"},
     {"pairs"},
-    {"objectives", "measures", "uniformity", "_null", "optim"},
+    {"objectives", "measures", "uniformity", "_null", "_groups"},
+    {"optim", "projected"},
     {"disperse"},
     {"demo"},
 ]

@@ -40,7 +40,8 @@ from unclump.objectives import (
     ssw,
     uniformity,
 )
-from unclump.optim import SphereAdam, SphereSGD, project_after_step, sphere_parametrization
+from unclump.optim import SphereAdam, SphereSGD
+from unclump.projected import project_after_step, sphere_parametrization
 from unclump.sphere import angle, axis_circles, chord, great_circles, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 

@@ -45,7 +45,11 @@ def check_rows(x: Tensor) -> None:
     for bad, what, advice in (
         (sizes.isnan(), "NaN", "find where it was made, or drop these rows"),
         (sizes.isinf(), "an infinite value", "find where it overflowed, or drop these rows"),
-        (sizes == 0, "nothing but zeros", "a zero vector has no direction; drop these rows"),
+        (
+            sizes == 0,
+            "nothing but zeros",
+            "a zero vector has no direction; drop these rows, or give padding a direction",
+        ),
     ):
         rows = bad.nonzero().flatten().tolist()
         if rows:

@@ -29,11 +29,12 @@ from unclump._checks import check_count, check_generator, check_number, check_po
 from unclump._updates import put_on_sphere
 from unclump.measures import min_angle, spherical_variance
 from unclump.objectives import objective as objective_by_name
-from unclump.optim import SphereAdam, SphereSGD, project_after_step
+from unclump.optim import SphereAdam, SphereSGD
+from unclump.projected import project_after_step
 from unclump.sphere import angle, exp, full_precision, log, project
 
-# Rows among which the smallest angle is looked for, at every record: some tenths of a second on one core.
-_MEASURED_ROWS = 8192
+# Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
+_MEASURED_ROWS = 4096
 
 Floats = npt.NDArray[np.floating[Any]]
 Rows = Tensor | npt.NDArray[Any] | Sequence[int] | Sequence[bool]
@@ -80,6 +81,9 @@ class Dispersed(Generic[Table]):
     points: Table
     history: History
 
+    def __str__(self) -> str:
+        return f"{self.points.shape[0]} points in {self.points.shape[1]} dimensions\n{self.history}"
+
 
 def disperse(
     x: Table,
@@ -101,8 +105,8 @@ def disperse(
     r"""Move the rows of a table apart on the sphere, by Riemannian descent of an objective.
 
     Args:
-        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero. They
-            are put on the sphere; the input is never changed. Half precision is computed in float32.
+        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero.
+            They are put on the sphere; the input is never changed. Half precision is computed in float32.
         objective: Maps embeddings to a scalar, lower being better; or the name of one, see `unclump.objectives`.
         steps: How many updates.
         lr: The step size of `SphereAdam`: about the angle, in radians, that a row turns in a step.
@@ -137,9 +141,17 @@ def disperse(
         >>> round(math.degrees(uc.min_angle(found.points)), 1)  # four points, a tetrahedron
         109.5
     """
-    given = _as_tensor(x)
+    given = as_tensor(x)
     check_points(given, at_least=2)
-    _check_choices(steps, batch_size, generator, max_move, checkpoint_seconds, schedule, measure_every)
+    _check_choices(
+        steps=steps,
+        batch_size=batch_size,
+        generator=generator,
+        max_move=max_move,
+        checkpoint_seconds=checkpoint_seconds,
+        schedule=schedule,
+        measure_every=measure_every,
+    )
     if isinstance(objective, str):
         objective = objective_by_name(objective)
     if not isinstance(objective, nn.Module):
@@ -203,7 +215,7 @@ def disperse(
     points = table.detach().to(given.dtype)
     if moving is not None:
         points[~moving] = given.detach()[~moving]
-    return Dispersed(_like(points, x), run.history(interrupted=run.step <= steps))
+    return Dispersed(like(points, x), run.history(interrupted=run.step <= steps))
 
 
 class _Run:
@@ -253,7 +265,9 @@ class _Run:
             free = moving if rows is None else moving[rows]
             rows, gradient = free.nonzero()[:, 0] if rows is None else rows[free], gradient[free]
         if rows is not None:  # as a sparse gradient, which makes the optimiser touch no other row
-            gradient = torch.sparse_coo_tensor(rows[None], gradient, self.table.shape, is_coalesced=True)
+            gradient = torch.sparse_coo_tensor(
+                rows[None], gradient, self.table.shape, is_coalesced=True, check_invariants=False
+            )
         self.table.grad = gradient
         self.optimizer.step()
         return slice(None) if rows is None else rows
@@ -274,10 +288,16 @@ class _Run:
         return math.degrees(self.records[-1][2])
 
     def history(self, *, interrupted: bool) -> History:
-        step, *others = np.array(self.records, dtype=np.float64).reshape(-1, 5).T
-        measured = len(self.table) if self.measured is None else len(self.measured)
+        step, value, smallest, variance, seconds = np.array(self.records, dtype=np.float64).reshape(-1, 5).T
         return History(
-            step.astype(np.int64), *others, rows=len(self.table), min_angle_rows=measured, interrupted=interrupted
+            step=step.astype(np.int64),
+            value=value,
+            min_angle=smallest,
+            spherical_variance=variance,
+            seconds=seconds,
+            rows=len(self.table),
+            min_angle_rows=len(self.table) if self.measured is None else len(self.measured),
+            interrupted=interrupted,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -358,12 +378,12 @@ def _moving(frozen: Rows | None, x: Tensor) -> Tensor | None:
     return moving
 
 
-def _as_tensor(x: Tensor | Floats) -> Tensor:
+def as_tensor(x: Tensor | Floats) -> Tensor:
     """Arrays as tensors: a copy in the machine's byte order."""
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("="), order="C")) if isinstance(x, np.ndarray) else x
 
 
-def _like(points: Tensor, x: Table) -> Table:
+def like(points: Tensor, x: Table) -> Table:
     return points.numpy().astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else points
 
 
@@ -423,6 +443,7 @@ def _interrupts_noted() -> Iterator[list[int]]:
 
 
 def _check_choices(
+    *,
     steps: int,
     batch_size: int | None,
     generator: torch.Generator | None,

@@ -209,7 +209,8 @@ def _angle(r2: Tensor) -> Tensor:
     return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
 
 
-@lru_cache(maxsize=1024)
+# SciPy cannot be traced by torch.compile, and need not be: the result is a constant of the graph.
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def kernel_mean(kernel: Kernel, d: int) -> float:
     r"""The mean of the kernel over two independent uniform points: the constant c of the MMD lemma.
 
@@ -226,6 +227,11 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
         1.175201 1.175201
     """
     check_count("d", d, at_least=2)
+    return _cached_mean(kernel, d)
+
+
+@lru_cache(maxsize=1024)
+def _cached_mean(kernel: Kernel, d: int) -> float:
     a = (d - 1) / 2  # r2 / 4 ~ Beta(a, a)
     if isinstance(kernel, Riesz) and kernel.distance != "shifted" and kernel.s >= d - 1:
         return math.inf

@@ -79,13 +79,13 @@ def rayleigh_test(
     x = _directions(x)
     n, d = x.shape
 
-    def statistic(x: Tensor) -> float:
-        return n * d * x.mean(dim=0).square().sum().item()
-
-    def pvalue(s: float) -> float:
-        return float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2))))
-
-    return _test(x, statistic, pvalue, simulations, generator)
+    return _test(
+        x,
+        lambda x: n * d * x.mean(dim=0).square().sum().item(),
+        lambda s: float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2)))),
+        simulations,
+        generator,
+    )
 
 
 def bingham_test(
@@ -113,14 +113,14 @@ def bingham_test(
     x = _directions(x)
     n, d = x.shape
 
-    def statistic(x: Tensor) -> float:
-        scatter = x.mT @ x / n
-        return n * d * (d + 2) / 2 * (scatter.square().sum().item() - 1 / d)
-
-    def pvalue(s: float) -> float:
-        return float(special.chdtrc((d - 1) * (d + 2) / 2, s))
-
-    return _test(x, statistic, pvalue, simulations, generator)
+    balanced = torch.eye(d, dtype=x.dtype, device=x.device) / d  # tr T^2 - 1/d = |T - I/d|^2, which is never negative
+    return _test(
+        x,
+        lambda x: n * d * (d + 2) / 2 * (x.mT @ x / n - balanced).square().sum().item(),
+        lambda s: float(special.chdtrc((d - 1) * (d + 2) / 2, s)),
+        simulations,
+        generator,
+    )
 
 
 def ajne_test(
@@ -145,13 +145,13 @@ def ajne_test(
     x = _directions(x)
     n, d = x.shape
 
-    def statistic(x: Tensor) -> float:
-        return n / 4 - (n - 1) / (2 * math.pi) * _mean_over_pairs(x, _angle)
-
-    def pvalue(a: float) -> float:
-        return _limit(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1))
-
-    return _test(x, statistic, pvalue, simulations, generator)
+    return _test(
+        x,
+        lambda x: n / 4 - (n - 1) / (2 * math.pi) * _mean_over_pairs(x, _angle),
+        lambda a: _limit(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1)),
+        simulations,
+        generator,
+    )
 
 
 def gine_test(
@@ -179,13 +179,13 @@ def gine_test(
     n, d = x.shape
     factor = (d - 1) / 2 * math.exp(2 * (math.lgamma((d - 1) / 2) - math.lgamma(d / 2)))  # one over the mean sine
 
-    def statistic(x: Tensor) -> float:
-        return n / 2 - factor * (n - 1) / 2 * _mean_over_pairs(x, _sine)
-
-    def pvalue(g: float) -> float:
-        return _limit(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor)
-
-    return _test(x, statistic, pvalue, simulations, generator)
+    return _test(
+        x,
+        lambda x: n / 2 - factor * (n - 1) / 2 * _mean_over_pairs(x, _sine),
+        lambda g: _limit(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor),
+        simulations,
+        generator,
+    )
 
 
 def mmd_test(
@@ -231,13 +231,13 @@ def mmd_test(
             f"use s < {(d - 1) / 2}, or compare with uniform tables: simulations=999"
         )
 
-    def statistic(x: Tensor) -> float:
-        return n * (_mean_over_pairs(x, kernel) - mean)
-
-    def pvalue(statistic: float) -> float:
-        return _limit(kernel, n, d, statistic / n)
-
-    return _test(x, statistic, pvalue, simulations, generator)
+    return _test(
+        x,
+        lambda x: n * (_mean_over_pairs(x, kernel) - mean),
+        lambda statistic: _limit(kernel, n, d, statistic / n),
+        simulations,
+        generator,
+    )
 
 
 def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:

@@ -1,0 +1,28 @@
+"""What the README shows runs, and shows what it says."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_run(example, capsys):
+    exec(compile(example, "README.md", "exec"), {})
+    assert capsys.readouterr().out
+
+
+def test_the_first_example_takes_the_nearest_apart(capsys):
+    exec(compile(EXAMPLES[0], "README.md", "exec"), {})
+    before, after = map(float, re.findall(r"(\d\.\d+) radians", capsys.readouterr().out))
+    assert after > 2 * before
+
+
+def test_every_objective_is_in_the_table():
+    import unclump as uc
+
+    for name in uc.objectives():
+        assert f"`{type(uc.objective(name)).__name__}(" in README
