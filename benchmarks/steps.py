@@ -3,9 +3,9 @@
     python benchmarks/steps.py [--rounds 5] [--steps 30] [--output results/steps.json]
 
 A step draws a batch where the row has one, evaluates the objective, goes backward, and updates a table of 20,000 points
-in 64 dimensions. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam. Every side runs in a process of its
-own, in turns; the best of all rounds counts. The peer is measured twice: as it comes, and with an allocator that keeps
-its pages, where it is at its best. Ours is measured as it comes.
+in 64 dimensions. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam. Every side runs in a process
+of its own, in turns; the best of all rounds counts. The peer is measured twice: as it comes, and with an allocator that
+keeps its pages, where it is at its best. Ours is measured as it comes.
 """
 
 import argparse

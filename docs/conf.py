@@ -15,3 +15,4 @@ html_title = "unclump"
 exclude_patterns = ["_build"]
 default_role = "literal"
 autodoc_typehints = "description"
+napoleon_use_ivar = True

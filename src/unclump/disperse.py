@@ -384,6 +384,7 @@ def as_tensor(x: Tensor | Floats) -> Tensor:
 
 
 def like(points: Tensor, x: Table) -> Table:
+    """The points as an array of the dtype of `x` where that is an array."""
     return points.numpy().astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else points
 
 

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 
 from unclump._checks import check_count, check_generator, check_points, check_rows
 from unclump.disperse import Table, as_tensor, like
-from unclump.starts import uniform
 from unclump.optim import SphereAdam
 from unclump.pairs import nearest_to
 from unclump.sphere import angle, project
+from unclump.starts import uniform
 
 _BLOCK = 1024, 8192  # rows and columns of the largest matrix of cosines
 _SHARPNESS = [2.0**k for k in range(3, 14)]
@@ -63,7 +63,7 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
 
 def _farthest(count: int, places: Float[Tensor, "m d"], x: Float[Tensor, "n d"]) -> Float[Tensor, "{count} d"]:
     """Choose places one by one, each the farthest from the table and from those before."""
-    free = torch.cat([angle(some, x[nearest_to(some, x)]) for some in places.split(_BLOCK[0])])
+    free = torch.cat([angle(some, x[nearest_to(some, x)]) for some in torch.split(places, _BLOCK[0])])
     chosen = []
     for _ in range(count):
         chosen.append(free.argmax())
@@ -98,9 +98,9 @@ def _nearest_rows(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> tuple[Int
     z = torch.cat([x, y])
     k = min(len(z) - 1, max(16, min(_NEIGHBOURS, _GATHERED // y.numel())))
     found = []
-    for own in torch.arange(len(x), len(z), device=z.device).split(_BLOCK[0]):
+    for own in torch.split(torch.arange(len(x), len(z), device=z.device), _BLOCK[0]):
         cosine, index = z.new_empty(len(own), 0), own.new_empty(len(own), 0)
-        for columns in torch.arange(len(z), device=z.device).split(_BLOCK[1]):
+        for columns in torch.split(torch.arange(len(z), device=z.device), _BLOCK[1]):
             block = (z[own] @ z[columns].mT).masked_fill(own.unsqueeze(-1) == columns, -math.inf)
             cosine, index = torch.cat([cosine, block], 1), torch.cat([index, columns.expand(len(own), -1)], 1)
             cosine, kept = cosine.topk(min(k, cosine.shape[1]), dim=1)
