@@ -76,8 +76,6 @@ class ChiSquareSum:
         """
         x = value / self.scale
         c = _root_between(lambda s: self.slope(s) - x, *self._sides(x))
-        if self.cumulants(np.array([c]))[0] - c * x < -700:  # Chernoff: nothing is left of this tail in a float
-            return float(c < 0)
         v, step = np.linspace(-4, 24, 300, retstep=True)
         distance = np.exp(v - np.exp(-v)) / math.sqrt(self.curvature(c))  # a double-exponential rule for (0, oo)
         log_weights = np.log(distance * (1 + np.exp(-v)) * step / math.pi)

@@ -169,8 +169,8 @@ def disperse(
     path = None if checkpoint is None else Path(checkpoint)
     identity = {
         "table": f"{tuple(given.shape)} {given.dtype} {_digest(given)}",
-        "objective": repr(objective),
-        "optimizer": repr(run.optimizer),
+        "objective": _in_one_line(objective),
+        "optimizer": _in_one_line(run.optimizer),
         "schedule": str(schedule is not None),
         "steps": str(steps),
         "batch_size": str(batch_size),
@@ -393,6 +393,10 @@ def _digest(x: Tensor) -> str:
     return hashlib.sha256(x.detach().cpu().contiguous().view(torch.uint8).numpy().data).hexdigest()[:16]
 
 
+def _in_one_line(thing: object) -> str:
+    return " ".join(repr(thing).split())
+
+
 def _write(path: Path, state: dict[str, Any]) -> None:
     """Write beside, then rename: a kill at any moment leaves the old file or the new one, never half of one."""
     beside = path.with_name(path.name + ".partial")
@@ -406,18 +410,18 @@ def _write(path: Path, state: dict[str, Any]) -> None:
 def _read(path: Path, identity: dict[str, str]) -> dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-        there = state["identity"]
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, TypeError):
-        raise ValueError(
-            f"expected a checkpoint of disperse in {path}, got another file; delete it or name another"
-        ) from None
+    except (pickle.UnpicklingError, RuntimeError, EOFError):
+        state = None
+    if not isinstance(state, dict) or "identity" not in state:
+        raise ValueError(f"expected a checkpoint of disperse in {path}, got another file; delete it or name another")
+    there = state["identity"]
     for name, here in identity.items():
         if there.get(name) != here:
             raise ValueError(
                 f"expected the checkpoint {path} of this run, got that of one with another {name}: "
                 f"{there.get(name)} there, {here} here; delete it or name another"
             )
-    return dict(state)
+    return state
 
 
 @contextmanager

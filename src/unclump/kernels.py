@@ -209,8 +209,6 @@ def _angle(r2: Tensor) -> Tensor:
     return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
 
 
-# SciPy cannot be traced by torch.compile, and need not be: the result is a constant of the graph.
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def kernel_mean(kernel: Kernel, d: int) -> float:
     r"""The mean of the kernel over two independent uniform points: the constant c of the MMD lemma.
 
@@ -227,6 +225,13 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
         1.175201 1.175201
     """
     check_count("d", d, at_least=2)
+    mean: float = _constant_mean(kernel, d)
+    return mean
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant_mean(kernel: Kernel, d: int) -> float:
+    """A constant to torch.compile: SciPy cannot be traced, and need not be."""
     return _cached_mean(kernel, d)
 
 

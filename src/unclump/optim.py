@@ -1,4 +1,4 @@
-r"""Optimisers whose parameters are points on the sphere: plain `nn.Parameter` objects, the last dimension being the sphere's.
+r"""Optimisers whose parameters are points on the sphere: plain `nn.Parameter` objects with points as their rows.
 
 A group with `sphere=False` is Euclidean, and updated by torch's own functions: one optimiser serves a model whose
 embedding is on the sphere and whose other weights are not. `.grad` is never modified.
