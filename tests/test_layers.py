@@ -12,13 +12,13 @@ LAYERS = [
     {"_random"},
     {"sphere", "_special"},
     {"kernels", "circle", "distributions", "starts", "_updates"},
-    {"pairs"},
-    {"objectives", "measures", "uniformity", "_null", "_groups"},
-    {"optim", "projected"},
-    {"disperse"},
+    {"pairs", "_null", "_groups"},
+    {"table"},
+    {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
+    {"disperse", "place"},
     {"demo"},
 ]
-WITHIN = {("objectives", "objectives"), ("uniformity", "_null")}  # the only neighbours that may speak to each other
+WITHIN = {("objectives", "objectives"), ("place", "disperse")}  # the only neighbours that may speak to each other
 
 
 def imports():

@@ -1,5 +1,6 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
+from unclump.disperse import Dispersed, disperse
 from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures import (
@@ -13,6 +14,7 @@ from unclump.measures import (
     spherical_variance,
     summary,
 )
+from unclump.mmd_error import mmd_deviation, mmd_variance
 from unclump.objectives import (
     MMD,
     SSW,
@@ -41,13 +43,16 @@ from unclump.objectives import (
     uniformity,
 )
 from unclump.optim import SphereAdam, SphereSGD
+from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
 from unclump.sphere import angle, axis_circles, chord, great_circles, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
+from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
 
 __all__ = [
     "MMD",
     "SSW",
+    "Dispersed",
     "Energy",
     "Gaussian",
     "Kernel",
@@ -66,13 +71,18 @@ __all__ = [
     "SphericalVariance",
     "Summary",
     "Uniformity",
+    "UniformityTest",
     "VonMisesFisher",
+    "ajne_test",
     "angle",
     "axis_circles",
+    "bingham_test",
     "chord",
     "covering_radius",
+    "disperse",
     "effective_rank",
     "energy",
+    "gine_test",
     "great_circles",
     "kernel_mean",
     "koleo",
@@ -83,14 +93,19 @@ __all__ = [
     "median_angle",
     "min_angle",
     "mmd",
+    "mmd_deviation",
+    "mmd_test",
+    "mmd_variance",
     "nearest_angles",
     "negative_spherical_variance",
     "objective",
     "objectives",
     "orthonormal_blocks",
+    "place",
     "polarization",
     "project",
     "project_after_step",
+    "rayleigh_test",
     "sliced",
     "sobol",
     "sphere_parametrization",

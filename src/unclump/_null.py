@@ -127,8 +127,8 @@ def _root_between(increasing: Callable[[float], float], low: float, high: float)
 def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
     r"""The limit law of n U for a function of the squared chord, less its mean, and uniform points in d dimensions.
 
-    The first eigenvalues are computed. Those that leave the sum without skewness, and all further ones, are many and
-    small: their share of :math:`E[h^2]` is given to a normal variable.
+    The first eigenvalues are computed. From where the rest adds no skewness, its share of :math:`E[h^2]` is given to a
+    normal variable: many small terms have a normal sum.
 
     Example:
         >>> from unclump._null import zonal_null

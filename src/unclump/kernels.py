@@ -23,6 +23,7 @@ from scipy import integrate, special
 from torch import Tensor
 
 from unclump._checks import check_choice, check_count, check_number, check_positive
+from unclump.sphere import angle_of
 
 DISTANCES = ("chordal", "geodesic", "shifted")
 
@@ -191,7 +192,7 @@ def _squared_distance(r2: Tensor, distance: str) -> Tensor:
         return r2
     if distance == "shifted":
         return 1 + r2 / 2
-    return _angle(r2) ** 2
+    return angle_of(r2) ** 2
 
 
 def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
@@ -202,11 +203,7 @@ def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
         return torch.full_like(r2, 0.5)
     # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
     to_antipode = torch.sqrt((4 - r2).clamp_min(torch.finfo(r2.dtype).eps))
-    return 2 / (torch.sinc(_angle(r2) / (2 * torch.pi)) * to_antipode)
-
-
-def _angle(r2: Tensor) -> Tensor:
-    return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
+    return 2 / (torch.sinc(angle_of(r2) / (2 * torch.pi)) * to_antipode)
 
 
 def kernel_mean(kernel: Kernel, d: int) -> float:

@@ -14,10 +14,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_count, check_points, check_rows
-from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle, widen
-from unclump.sphere import angle, project
+from unclump._checks import check_count
+from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
+from unclump.sphere import angle, angle_of
 from unclump.starts import uniform
+from unclump.table import directions, mean_over_pairs
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
@@ -30,7 +31,7 @@ def nearest_angles(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
         >>> nearest_angles(torch.eye(3)) / torch.pi
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
-    x = _directions(x)
+    x = directions(x)
     return angle(x, x[nearest(x)])
 
 
@@ -51,8 +52,7 @@ def mean_angle(x: Float[Tensor, "n d"]) -> float:
         >>> round(mean_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) / torch.pi, 6)  # 1, 1/2, 1/2
         0.666667
     """
-    x = _directions(x)
-    return sum(_angles(r2).sum().item() for r2 in _pairs(x)) / math.comb(len(x), 2)
+    return mean_over_pairs(directions(x), angle_of)
 
 
 def median_angle(x: Float[Tensor, "n d"]) -> float:
@@ -65,12 +65,12 @@ def median_angle(x: Float[Tensor, "n d"]) -> float:
         >>> median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) == torch.pi / 2
         True
     """
-    x = _directions(x)
+    x = directions(x)
     last = math.comb(len(x), 2) - 1
     middle = _select(lambda: _pairs(x), last // 2)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
         middle = torch.cat([middle, _select(lambda: _pairs(x), last // 2 + 1)[:1]])
-    return _angles(middle).mean().item()
+    return angle_of(middle).mean().item()
 
 
 def spherical_variance(x: Float[Tensor, "n d"]) -> float:
@@ -82,7 +82,7 @@ def spherical_variance(x: Float[Tensor, "n d"]) -> float:
         >>> spherical_variance(torch.eye(4))
         0.5
     """
-    length: Tensor = vector_norm(_directions(x, at_least=1).mean(dim=0))
+    length: Tensor = vector_norm(directions(x, at_least=1).mean(dim=0))
     return 1 - length.item()
 
 
@@ -98,7 +98,7 @@ def covering_radius(
         >>> round(covering_radius(poles, generator=torch.Generator().manual_seed(0)), 3)  # the equator: pi / 2
         1.571
     """
-    x = _directions(x, at_least=1)
+    x = directions(x, at_least=1)
     check_count("samples", samples)
     farthest = 0.0
     for start in range(0, samples, block_size(x)):
@@ -120,7 +120,7 @@ def effective_rank(x: Float[Tensor, "n d"]) -> float:
         >>> round(effective_rank(torch.eye(5)), 6)
         5.0
     """
-    x = _directions(x, at_least=1)
+    x = directions(x, at_least=1)
     gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
     singular = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
     return float(torch.special.entr(singular / singular.sum()).sum().exp())
@@ -174,7 +174,7 @@ def summary(x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.
         >>> print(str(found).splitlines()[1])
         smallest angle                     90.0000°
     """
-    x = _directions(x)
+    x = directions(x)
     near = angle(x, x[nearest(x)])
     return Summary(
         n=len(x),
@@ -195,13 +195,6 @@ def _degrees(radians: float) -> str:
     return f"{math.degrees(radians):.4f}°"
 
 
-def _directions(x: Tensor, *, at_least: int = 2) -> Tensor:
-    """The door: points of any norm but zero, as double-precision points on the sphere."""
-    check_points(x, at_least=at_least)
-    check_rows(x)
-    return project(widen(x.detach()))
-
-
 def _pairs(x: Tensor) -> Iterator[Tensor]:
     """The squared chords of all pairs, each once, a block at a time."""
     for rows, columns in upper_triangle(len(x), block_size(x)):
@@ -210,10 +203,6 @@ def _pairs(x: Tensor) -> Iterator[Tensor]:
             yield r2[torch.ones_like(r2, dtype=torch.bool).triu(1)]
         else:
             yield r2.flatten()
-
-
-def _angles(r2: Tensor) -> Tensor:
-    return 2 * torch.atan2(r2.sqrt(), (4 - r2).sqrt())
 
 
 def _select(stream: Callable[[], Iterator[Tensor]], rank: int) -> Tensor:

@@ -152,6 +152,11 @@ def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
     return 2 * torch.atan2(vector_norm(x - y, dim=-1), vector_norm(x + y, dim=-1))
 
 
+def angle_of(r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The angle between points whose squared chord is r2, in [0, 4]."""
+    return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
+
+
 def great_circles(
     count: int,
     d: int,

@@ -29,14 +29,12 @@ from jaxtyping import Float
 from scipy import special
 from torch import Tensor
 
-from unclump._checks import check_count, check_number, check_points, check_rows
+from unclump._checks import check_count
 from unclump._null import zonal_null
-from unclump._random import standard_normal
 from unclump.kernels import Kernel, Riesz, kernel_mean
-from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
-from unclump.sphere import project
-
-_NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
+from unclump.sphere import angle_of
+from unclump.starts import uniform
+from unclump.table import directions, mean_over_pairs
 
 
 class UniformityTest(NamedTuple):
@@ -70,13 +68,13 @@ def rayleigh_test(
         Mardia and Jupp. Directional Statistics, 10.4.1. Wiley 2000.
 
     Example:
-        >>> from unclump.uniformity import rayleigh_test
+        >>> from unclump.uniformity_tests import rayleigh_test
         >>> print(rayleigh_test(torch.eye(3)))
         statistic 3, p-value 0.423
         >>> print(rayleigh_test(torch.eye(3), simulations=999, generator=torch.Generator().manual_seed(0)))
         statistic 3, p-value 0.486
     """
-    x = _directions(x)
+    x = directions(x)
     n, d = x.shape
 
     return _test(
@@ -106,11 +104,11 @@ def bingham_test(
         Journal of Multivariate Analysis 2001.
 
     Example:
-        >>> from unclump.uniformity import bingham_test
+        >>> from unclump.uniformity_tests import bingham_test
         >>> print(bingham_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # one axis
         statistic 12, p-value 0.00248
     """
-    x = _directions(x)
+    x = directions(x)
     n, d = x.shape
 
     balanced = torch.eye(d, dtype=x.dtype, device=x.device) / d  # tr T^2 - 1/d = |T - I/d|^2, which is never negative
@@ -138,16 +136,16 @@ def ajne_test(
         Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
 
     Example:
-        >>> from unclump.uniformity import ajne_test
+        >>> from unclump.uniformity_tests import ajne_test
         >>> print(ajne_test(torch.tensor([[1.0, 0.0]] * 5)))  # n / 4
         statistic 1.25, p-value 0.00149
     """
-    x = _directions(x)
+    x = directions(x)
     n, d = x.shape
 
     return _test(
         x,
-        lambda x: n / 4 - (n - 1) / (2 * math.pi) * _mean_over_pairs(x, _angle),
+        lambda x: n / 4 - (n - 1) / (2 * math.pi) * mean_over_pairs(x, angle_of),
         lambda a: _limit(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1)),
         simulations,
         generator,
@@ -171,17 +169,17 @@ def gine_test(
         Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
 
     Example:
-        >>> from unclump.uniformity import gine_test
+        >>> from unclump.uniformity_tests import gine_test
         >>> print(gine_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # n / 2
         statistic 3, p-value 0.000102
     """
-    x = _directions(x)
+    x = directions(x)
     n, d = x.shape
     factor = (d - 1) / 2 * math.exp(2 * (math.lgamma((d - 1) / 2) - math.lgamma(d / 2)))  # one over the mean sine
 
     return _test(
         x,
-        lambda x: n / 2 - factor * (n - 1) / 2 * _mean_over_pairs(x, _sine),
+        lambda x: n / 2 - factor * (n - 1) / 2 * mean_over_pairs(x, _sine),
         lambda g: _limit(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor),
         simulations,
         generator,
@@ -213,11 +211,11 @@ def mmd_test(
         Gretton et al. A kernel two-sample test. JMLR 2012.
 
     Example:
-        >>> from unclump.uniformity import mmd_test
+        >>> from unclump.uniformity_tests import mmd_test
         >>> print(mmd_test(torch.eye(3), Gaussian(gamma=1.0)))
         statistic -0.5256, p-value 0.613
     """
-    x = _directions(x)
+    x = directions(x)
     n, d = x.shape
     mean = kernel_mean(kernel, d)
     if not math.isfinite(mean):
@@ -233,92 +231,11 @@ def mmd_test(
 
     return _test(
         x,
-        lambda x: n * (_mean_over_pairs(x, kernel) - mean),
+        lambda x: n * (mean_over_pairs(x, kernel) - mean),
         lambda statistic: _limit(kernel, n, d, statistic / n),
         simulations,
         generator,
     )
-
-
-def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
-    r"""The variance of the squared MMD's estimate `mmd` over samples of n points, estimated from one sample.
-
-    .. math::
-        \operatorname{Var} = \frac{4 (n - 2)}{n (n - 1)} \zeta_1 + \frac{2}{n (n - 1)} \zeta_2, \quad
-        \zeta_1 = E[k(x, y) k(x, z)] - E[k]^2, \quad \zeta_2 = E[k^2] - E[k]^2
-
-    for independent points x, y, z of the sample's distribution. Each expectation is estimated by the mean over tuples
-    of different points, so that the result is unbiased, and may be negative where the variance is nearly zero.
-
-    Args:
-        x: Points, n >= 4.
-        kernel: Any kernel; Riesz kernels need different points.
-
-    References:
-        Serfling. Approximation Theorems of Mathematical Statistics, 5.2.1. Wiley 1980.
-
-    Example:
-        >>> from unclump.uniformity import mmd_variance
-        >>> theta = torch.linspace(0, math.pi, 9)
-        >>> half_circle = torch.stack([theta.cos(), theta.sin()], dim=1)
-        >>> round(mmd_variance(half_circle, Gaussian(gamma=1.0)), 4)
-        0.0134
-    """
-    x = _directions(x, at_least=4)
-    n = len(x)
-    center = _mean_over_pairs(x, kernel)  # any constant leaves the variance as it is; this one costs no digits
-    if math.isinf(center):
-        raise ValueError(f"expected different rows under {kernel}, got some that coincide; drop the duplicates")
-    sums, squares = _sums_over_others(x, lambda r2: kernel(r2) - center, lambda r2: (kernel(r2) - center).square())
-    one_pair = float(squares.sum())
-    one_shared = float(sums.square().sum()) - one_pair
-    disjoint = float(sums.sum()) ** 2 - 4 * one_shared - 2 * one_pair
-    mean_square = one_pair / math.perm(n, 2)
-    mean_shared = one_shared / math.perm(n, 3)
-    squared_mean = disjoint / math.perm(n, 4)
-    first, second = mean_shared - squared_mean, mean_square - squared_mean
-    return (4 * (n - 2) * first + 2 * second) / (n * (n - 1))
-
-
-def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
-    r"""How far the squared MMD's estimate from n points may exceed its expectation, but with that probability.
-
-    .. math::
-        P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)
-        \le \exp\left( -\frac{2 \lfloor n / 2 \rfloor t^2}{K^2} \right), \quad K = k(0) - k(4)
-
-    solved for t: Hoeffding's inequality for U-statistics, whose kernel takes values in an interval of length K. It
-    holds for every distribution of independent points. "Keep your distance" prints the exponent without the 2, which
-    is true too, and wider than it needs to be.
-
-    Args:
-        n: The number of points, n >= 2.
-        kernel: A bounded one: not Riesz with s >= 0, unless shifted.
-        probability: Between 0 and 1.
-
-    References:
-        Hoeffding. Probability inequalities for sums of bounded random variables. JASA 1963, section 5a.
-
-    Example:
-        >>> from unclump.uniformity import mmd_deviation
-        >>> round(mmd_deviation(1000, Laplace(gamma=1.0), 0.05), 4)
-        0.0524
-    """
-    check_count("n", n, at_least=2)
-    check_number("probability", probability)
-    if not 0 < probability < 1:
-        raise ValueError(f"expected 0 < probability < 1, got {probability}")
-    nearest, farthest = map(float, kernel(torch.tensor([0.0, 4.0], dtype=torch.float64)))
-    if math.isinf(nearest):
-        raise ValueError(f"expected a bounded kernel, got {kernel}; use Gaussian, Laplace, or Riesz with s < 0")
-    return (nearest - farthest) * math.sqrt(-math.log(probability) / (2 * (n // 2)))
-
-
-def _directions(x: Tensor, *, at_least: int = 2) -> Tensor:
-    """The door: points of any norm but zero, as double-precision points on the sphere."""
-    check_points(x, at_least=at_least)
-    check_rows(x)
-    return project(widen(x.detach()))
 
 
 def _test(
@@ -335,7 +252,7 @@ def _test(
     check_count("simulations", simulations)
     reached = 0
     for _ in range(simulations):
-        table = project(standard_normal(*x.shape, generator=generator, dtype=x.dtype, device=x.device))
+        table = uniform(*x.shape, generator=generator, dtype=x.dtype, device=x.device)
         reached += statistic(table) >= observed
     return UniformityTest(observed, (1 + reached) / (1 + simulations))
 
@@ -348,44 +265,8 @@ def _limit(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) ->
     return zonal_null(function, d).survival(math.sqrt(n * (n - 1)) * mean)
 
 
-def _mean_over_pairs(x: Tensor, function: Callable[[Tensor], Tensor]) -> float:
-    n = len(x)
-    return float(_sums_over_others(x, function).sum()) / (n * (n - 1))
-
-
-def _sums_over_others(
-    x: Float[Tensor, "n d"], *functions: Callable[[Tensor], Tensor], block: int | None = None
-) -> Float[Tensor, "f n"]:
-    """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
-    totals = x.new_zeros(len(functions), len(x))
-    for rows, columns in upper_triangle(len(x), block or block_size(x)):
-        r2 = _squared_chords(x[rows], x[columns], same=rows == columns)
-        for total, function in zip(totals, functions, strict=True):
-            values = function(r2)
-            if rows == columns:
-                total[rows] += values.fill_diagonal_(0).sum(dim=1)
-            else:
-                total[rows] += values.sum(dim=1)
-                total[columns] += values.sum(dim=0)
-    return totals
-
-
-def _squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
-    """By a matrix product, or by differences where a pair is so near that the product does not resolve it."""
-    r2 = squared_chord_block(a, b)
-    if same:
-        r2.fill_diagonal_(2)  # a point is no neighbour of its own
-    if r2.min() < _NEAR:
-        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
-    return r2
-
-
-def _angle(r2: Tensor) -> Tensor:
-    return 2 * torch.atan2(r2.sqrt(), (4 - r2).sqrt())
-
-
 def _ajne_kernel(r2: Tensor) -> Tensor:
-    return 0.5 - _angle(r2) / math.pi
+    return 0.5 - angle_of(r2) / math.pi
 
 
 def _sine(r2: Tensor) -> Tensor:

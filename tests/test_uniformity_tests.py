@@ -12,17 +12,16 @@ from torch.testing import assert_close
 from unclump import Gaussian, Laplace, Riesz, kernel_mean, project
 from unclump import angle as angle_between
 from unclump._null import ChiSquareSum, zonal_null
-from unclump.uniformity import (
+from unclump.mmd_error import mmd_deviation, mmd_variance
+from unclump.sphere import angle_of
+from unclump.table import sums_over_others
+from unclump.uniformity_tests import (
     _ajne_kernel,
-    _angle,
     _minus_sine,
-    _sums_over_others,
     ajne_test,
     bingham_test,
     gine_test,
-    mmd_deviation,
     mmd_test,
-    mmd_variance,
     rayleigh_test,
 )
 
@@ -89,10 +88,10 @@ def test_blocks_change_nothing_not_even_at_duplicates(points):
     x[33] = x[2]
     x[20] = project(x[5] + 1e-9 * torch.eye(4, dtype=torch.float64)[0])
     chords = (x.unsqueeze(1) - x).square().sum(dim=-1)
-    for kernel in (Laplace(), Riesz(s=1.0), _angle):
+    for kernel in (Laplace(), Riesz(s=1.0), angle_of):
         dense = kernel(chords).fill_diagonal_(0).sum(dim=1)
         for block in (1, 8, 36, 37, 512):
-            assert_close(_sums_over_others(x, kernel, block=block)[0], dense, rtol=1e-10, atol=1e-12)
+            assert_close(sums_over_others(x, kernel, block=block)[0], dense, rtol=1e-10, atol=1e-12)
 
 
 # Sums of weighted chi-squares

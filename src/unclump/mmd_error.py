@@ -1,0 +1,85 @@
+r"""How far the estimate of the squared MMD may be off: its variance, and a bound on its deviation."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._checks import check_count, check_number
+from unclump.kernels import Kernel
+from unclump.table import directions, mean_over_pairs, sums_over_others
+
+
+def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
+    r"""The variance of the squared MMD's estimate `mmd` over samples of n points, estimated from one sample.
+
+    .. math::
+        \operatorname{Var} = \frac{4 (n - 2)}{n (n - 1)} \zeta_1 + \frac{2}{n (n - 1)} \zeta_2, \quad
+        \zeta_1 = E[k(x, y) k(x, z)] - E[k]^2, \quad \zeta_2 = E[k^2] - E[k]^2
+
+    for independent points x, y, z of the sample's distribution. Each expectation is estimated by the mean over tuples
+    of different points, so that the result is unbiased, and may be negative where the variance is nearly zero.
+
+    Args:
+        x: Points, n >= 4.
+        kernel: Any kernel; Riesz kernels need different points.
+
+    References:
+        Serfling. Approximation Theorems of Mathematical Statistics, 5.2.1. Wiley 1980.
+
+    Example:
+        >>> from unclump.mmd_error import mmd_variance
+        >>> theta = torch.linspace(0, math.pi, 9)
+        >>> half_circle = torch.stack([theta.cos(), theta.sin()], dim=1)
+        >>> round(mmd_variance(half_circle, Gaussian(gamma=1.0)), 4)
+        0.0134
+    """
+    x = directions(x, at_least=4)
+    n = len(x)
+    center = mean_over_pairs(x, kernel)  # any constant leaves the variance as it is; this one costs no digits
+    if math.isinf(center):
+        raise ValueError(f"expected different rows under {kernel}, got some that coincide; drop the duplicates")
+    sums, squares = sums_over_others(x, lambda r2: kernel(r2) - center, lambda r2: (kernel(r2) - center).square())
+    one_pair = float(squares.sum())
+    one_shared = float(sums.square().sum()) - one_pair
+    disjoint = float(sums.sum()) ** 2 - 4 * one_shared - 2 * one_pair
+    mean_square = one_pair / math.perm(n, 2)
+    mean_shared = one_shared / math.perm(n, 3)
+    squared_mean = disjoint / math.perm(n, 4)
+    first, second = mean_shared - squared_mean, mean_square - squared_mean
+    return (4 * (n - 2) * first + 2 * second) / (n * (n - 1))
+
+
+def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
+    r"""How far the squared MMD's estimate from n points may exceed its expectation, but with that probability.
+
+    .. math::
+        P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)
+        \le \exp\left( -\frac{2 \lfloor n / 2 \rfloor t^2}{K^2} \right), \quad K = k(0) - k(4)
+
+    solved for t: Hoeffding's inequality for U-statistics, whose kernel takes values in an interval of length K. It
+    holds for every distribution of independent points. "Keep your distance" prints the exponent without the 2, which
+    is true too, and wider than it needs to be.
+
+    Args:
+        n: The number of points, n >= 2.
+        kernel: A bounded one: not Riesz with s >= 0, unless shifted.
+        probability: Between 0 and 1.
+
+    References:
+        Hoeffding. Probability inequalities for sums of bounded random variables. JASA 1963, section 5a.
+
+    Example:
+        >>> from unclump.mmd_error import mmd_deviation
+        >>> round(mmd_deviation(1000, Laplace(gamma=1.0), 0.05), 4)
+        0.0524
+    """
+    check_count("n", n, at_least=2)
+    check_number("probability", probability)
+    if not 0 < probability < 1:
+        raise ValueError(f"expected 0 < probability < 1, got {probability}")
+    nearest, farthest = map(float, kernel(torch.tensor([0.0, 4.0], dtype=torch.float64)))
+    if math.isinf(nearest):
+        raise ValueError(f"expected a bounded kernel, got {kernel}; use Gaussian, Laplace, or Riesz with s < 0")
+    return (nearest - farthest) * math.sqrt(-math.log(probability) / (2 * (n // 2)))

@@ -1,0 +1,53 @@
+"""Tables that are read: looked at for rows without a direction, projected, and summed over pairs."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._checks import check_points, check_rows
+from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
+from unclump.sphere import project
+
+_NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
+
+
+def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
+    """The door: points of any norm but zero, as double-precision points on the sphere."""
+    check_points(x, at_least=at_least)
+    check_rows(x)
+    return project(widen(x.detach()))
+
+
+def mean_over_pairs(x: Float[Tensor, "n d"], function: Callable[[Tensor], Tensor]) -> float:
+    """The mean of a function of the squared chord over all pairs of different points."""
+    n = len(x)
+    return float(sums_over_others(x, function).sum()) / (n * (n - 1))
+
+
+def sums_over_others(
+    x: Float[Tensor, "n d"], *functions: Callable[[Tensor], Tensor], block: int | None = None
+) -> Float[Tensor, "f n"]:
+    """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
+    totals = x.new_zeros(len(functions), len(x))
+    for rows, columns in upper_triangle(len(x), block or block_size(x)):
+        r2 = _squared_chords(x[rows], x[columns], same=rows == columns)
+        for total, function in zip(totals, functions, strict=True):
+            values = function(r2)
+            if rows == columns:
+                total[rows] += values.fill_diagonal_(0).sum(dim=1)
+            else:
+                total[rows] += values.sum(dim=1)
+                total[columns] += values.sum(dim=0)
+    return totals
+
+
+def _squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
+    """By a matrix product, or by differences where a pair is so near that the product does not resolve it."""
+    r2 = squared_chord_block(a, b)
+    if same:
+        r2.fill_diagonal_(2)  # no point is its own neighbour
+    if r2.min() < _NEAR:
+        return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
+    return r2
