@@ -14,7 +14,7 @@ def all_angles(x):
     return [uc.angle(a, b).item() for a, b in itertools.combinations(x, 2)]
 
 
-@pytest.mark.parametrize("n", [2, 3, 10, 11])
+@pytest.mark.parametrize("n", [2, 3, 8, 9])  # odd and even numbers of pairs
 def test_each_is_its_definition(n, points):
     x = points(n, 3)
     every = all_angles(x)
@@ -68,6 +68,12 @@ def test_the_covering_radius_of_the_octahedron_is_the_centre_of_a_face(generator
     radius = uc.covering_radius(octahedron, samples=50_000, generator=generator)
     exact = math.acos(1 / math.sqrt(3))
     assert exact - 0.02 < radius <= exact
+
+
+def test_the_effective_rank_is_the_exponential_of_the_entropy_of_singular_values(points):
+    x = uc.project(points(20, 4) * torch.tensor([5.0, 2.0, 1.0, 0.5]))
+    share = torch.linalg.svdvals(x) / torch.linalg.svdvals(x).sum()
+    assert_close(uc.effective_rank(x), math.exp(-(share * share.log()).sum().item()))
 
 
 def test_the_effective_rank_counts_used_dimensions(points):
