@@ -8,7 +8,7 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks"},
+    {"_checks", "_numba"},
     {"_random"},
     {"sphere", "_special"},
     {"kernels", "circle", "distributions", "_updates"},
@@ -17,7 +17,7 @@ LAYERS = [
     {"disperse"},
     {"demo"},
 ]
-WITHIN = {("objectives", "objectives"), ("uniformity", "_null")}  # the only neighbours that may speak to each other
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("uniformity", "_null")}  # the only neighbours that may speak to each other
 
 
 def imports():
