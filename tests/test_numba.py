@@ -1,10 +1,14 @@
 """The fused loops of the CPU give what the torch operations give, from any thread and after a fork."""
 
+import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from unclump import SphereAdam, SphereSGD, _numba, project
+from tests.cases import value_and_gradient
+from unclump import SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
+from unclump._numba.circle import _ascending
+from unclump.circle import unevenness
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
@@ -115,3 +119,80 @@ def test_autograd_notices_that_the_points_have_moved():
     optimizer.step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+# Projection
+
+
+@each_size
+def test_projection_and_its_derivatives_are_the_same(n, d, monkeypatch):
+    x = table(n, d, torch.float32) * torch.logspace(-1, 1, n).unsqueeze(-1)
+    weights = torch.randn(n, d, generator=torch.Generator().manual_seed(0))
+
+    def compute():
+        y = x.clone().requires_grad_()
+        projected = project(y)
+        (gradient,) = torch.autograd.grad((projected * weights).sum(), y, create_graph=True)
+        projected.backward(weights, retain_graph=True)
+        (second,) = torch.autograd.grad((gradient * y.detach()).sum(), y)
+        return projected.detach(), gradient.detach(), y.grad, second
+
+    fused, plain = both(monkeypatch, compute)
+    assert_close(fused, plain, **TOLERANCE[torch.float32], equal_nan=True)  # a row of zeros has no second derivative
+
+
+def test_projection_works_inside_torch_func_and_forward_differentiation(monkeypatch):
+    x = table(5, 3, torch.float32)
+    compute = lambda: (torch.vmap(project)(x), torch.func.jvp(project, (x,), (x.flip(0),))[1])  # noqa: E731
+    assert_close(*both(monkeypatch, compute))
+
+
+# Circles
+
+CIRCLES = {
+    "random": lambda n: (torch.rand(3, n, generator=torch.Generator().manual_seed(n)) * 2 - 1) * torch.pi,
+    "ties": lambda n: torch.randint(-2, 3, (3, n), generator=torch.Generator().manual_seed(n)).float(),
+    "zeros of both signs": lambda n: torch.where(torch.arange(n) % 3 == 0, -0.0, 0.0).expand(3, n),
+    "the cut": lambda n: torch.where(torch.arange(n) % 3 == 0, -torch.pi, torch.pi).expand(3, n),
+    "tiny": lambda n: torch.randn(3, n, generator=torch.Generator().manual_seed(n)) * 1e-42,
+    "infinite": lambda n: torch.where(torch.arange(n) % 3 == 0, -torch.inf, torch.arange(n) % 5).expand(3, n),
+    "NaN": lambda n: torch.where(torch.arange(n) % 3 == 0, torch.nan, torch.arange(n) % 5).expand(3, n),
+    "NaN of the other sign": lambda n: (
+        -torch.where(torch.arange(n) % 3 == 0, torch.nan, torch.arange(n) % 5).expand(3, n)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CIRCLES)
+@pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300, 70_000])
+def test_radix_order_is_the_stable_order(kind, n):
+    angles = CIRCLES[kind](n).contiguous()
+    for row in angles:
+        keys = [np.empty(n, np.uint64) for _ in range(2)]
+        found = _ascending(row.numpy().view(np.uint32), *keys) & np.uint64(2**32 - 1)
+        assert_close(torch.from_numpy(found.astype(np.int64)), row.argsort(stable=True))
+
+
+@pytest.mark.parametrize("kind", ["random", "ties", "zeros of both signs", "the cut", "tiny"])
+@pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300, 70_000])
+def test_unevenness_is_the_same(kind, n, monkeypatch):
+    angles = CIRCLES[kind](n)
+    assert_close(*both(monkeypatch, lambda: unevenness(angles)), rtol=1e-5, atol=1e-6)
+
+
+@each_size
+@each_dtype
+@pytest.mark.parametrize("axis_aligned", [False, True], ids=["random", "axes"])
+def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
+    x = table(n, d, dtype)
+    for count in (1, 3, 70):  # the last with axes that come again
+        random = torch.Generator().manual_seed(0)
+        circles = (
+            axis_circles(count, d, generator=random)
+            if axis_aligned
+            else great_circles(count, d, generator=random, dtype=dtype)
+        )
+        fused, plain = both(monkeypatch, lambda circles=circles: value_and_gradient(lambda x: ssw(x, circles), x))
+        scale = plain[1].abs().max()  # near the axis of a circle the gradient is as large as its rounding
+        assert_close(fused[0], plain[0], **TOLERANCE[dtype])
+        assert_close(fused[1] / scale, plain[1] / scale, **TOLERANCE[dtype])

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from unclump import _numba
+
 
 def even_angles(
     n: int, *, dtype: torch.dtype | None = None, device: torch.device | str | None = None
@@ -35,6 +37,10 @@ def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """
+    if angles.dtype is torch.float32 and _numba.usable(angles):
+        from unclump._numba.circle import unevenness as ranked_by_radix
+
+        return ranked_by_radix(angles)
     order = angles.argsort(dim=-1, stable=True)
     places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
     placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles))

@@ -14,6 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump import _numba
 from unclump._checks import check_count
 from unclump._random import standard_normal, unit_interval
 
@@ -43,10 +44,52 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
                 [0.0000, 0.0000]])
     """
     x = full_precision(x)
+    return _fused_project(x) if x.dtype is torch.float32 and _numba.usable(x) else _project(x)
+
+
+def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """One over the norm of every row, without gradient; zero for rows of zeros."""
+    x = x.detach()
+    if x.dtype is torch.float32 and _numba.usable(x):
+        from unclump._numba import rows as loops
+
+        return loops.inverse_norms(x)
+    largest = x.abs().amax(dim=-1)
+    norm: Tensor = largest * vector_norm(x / largest.unsqueeze(-1), dim=-1)
+    return torch.where(largest > 0, 1 / norm, 0)
+
+
+def _project(x: Tensor) -> Tensor:
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
     x = x / torch.where(largest > 0, largest, 1)
     norm = vector_norm(x, dim=-1, keepdim=True)
-    return x / torch.where(norm > 0, norm, torch.inf)
+    unit: Tensor = x / torch.where(norm > 0, norm, torch.inf)
+    return unit
+
+
+class _FusedProject(torch.autograd.Function):
+    """One pass over the rows there, and one back; only a second derivative needs the operations of torch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        from unclump._numba import rows as loops
+
+        y, inverse_norm = loops.project(x)
+        ctx.save_for_backward(x, y, inverse_norm)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        from unclump._numba import rows as loops
+
+        x, y, inverse_norm = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            with_graph: Tensor = torch.autograd.grad(_project(x), x, grad_output, create_graph=True)[0]
+            return with_graph
+        return loops.project_backward(y, inverse_norm, grad_output)
+
+
+_fused_project: Callable[[Tensor], Tensor] = _FusedProject.apply
 
 
 def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
@@ -202,12 +245,18 @@ def axis_circles(
 
 def circle_coordinates(
     x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
-) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
-    """The inner products of the points with both vectors of each circle: one row a circle."""
-    first, second = circles.unbind(dim=1)
+) -> Float[Tensor, "k 2 n"]:
+    """The inner products of the points with both vectors of each circle."""
+    vectors = circles.flatten(end_dim=1)
     if circles.is_floating_point():
-        return first @ x.mT, second @ x.mT
-    return x.mT[first], x.mT[second]
+        products = vectors @ x.mT
+    elif not x.requires_grad and _numba.usable(x):
+        from unclump._numba.circle import columns
+
+        products = columns(x, vectors)
+    else:
+        products = x.mT[vectors]
+    return products.view(len(circles), 2, len(x))
 
 
 def circle_angles(
@@ -227,7 +276,7 @@ def circle_angles(
         >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
         tensor([[0.7854]])
     """
-    along, across = circle_coordinates(x, circles)
+    along, across = circle_coordinates(x, circles).unbind(dim=1)
     return torch.atan2(across, along)
 
 

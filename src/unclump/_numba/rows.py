@@ -57,12 +57,46 @@ def adam_update(
     _changed(x, exp_avg, exp_avg_sq, steps)
 
 
+def inverse_norms(x: Tensor) -> Tensor:
+    """`unclump.sphere.inverse_norms` of float32."""
+    inverse = x.new_empty(x.shape[:-1])
+    tables = _arrays(_rows(x.contiguous()), inverse.view(-1))
+    share(lambda start, stop: _inverse_norms(*tables, start, stop), len(tables[0]), at_least=_least_rows(x))
+    return inverse
+
+
+def project(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`unclump.sphere.project` of float32, and one over the norms."""
+    x = x.detach().contiguous()
+    y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
+    tables = _arrays(_rows(x), inverse.view(-1), _rows(y))
+
+    def loop(start: int, stop: int) -> None:
+        _inverse_norms(*tables[:2], start, stop)
+        _scale(*tables, start, stop)
+
+    share(loop, len(tables[0]), at_least=_least_rows(x))
+    return y, inverse
+
+
+def project_backward(y: Tensor, inverse: Tensor, grad: Tensor) -> Tensor:
+    r"""The gradient by what was projected, :math:`(g - \langle y, g \rangle y) / \lVert x \rVert`."""
+    result = torch.empty_like(y)
+    tables = _arrays(_rows(y), inverse.view(-1), _rows(grad.contiguous()), _rows(result))
+    share(lambda start, stop: _project_backward(*tables, start, stop), len(tables[0]), at_least=_least_rows(y))
+    return result
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.view(-1, x.shape[-1])
+
+
 def _arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
     return tuple(None if tensor is None else tensor.detach().numpy() for tensor in tensors)
 
 
 def _least_rows(x: Tensor) -> int:
-    return max(1, _A_THREAD // x.shape[1])
+    return max(1, _A_THREAD // x.shape[-1])
 
 
 def _changed(*tensors: Tensor | None) -> None:
@@ -149,6 +183,32 @@ def _adam(
         along = _step(xi, m, number(cosine), number(sine))
         for j in range(len(xi)):
             m[j] -= along * xi[j]
+
+
+@compiled_in_any_order
+def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        squared = 0.0  # in double precision, where the squares of single neither vanish nor overflow
+        for j in range(x.shape[1]):
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        inverse[i] = 1 / math.sqrt(squared) if squared != 0 else 0.0
+
+
+@compiled_in_any_order
+def _scale(x: Points, factor: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        for j in range(x.shape[1]):
+            y[i, j] = factor[i] * x[i, j]
+
+
+@compiled_in_any_order
+def _project_backward(
+    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        radial = _dot(y[i], grad[i])
+        for j in range(y.shape[1]):
+            result[i, j] = inverse[i] * (grad[i, j] - radial * y[i, j])
 
 
 @compiled_in_any_order
