@@ -11,6 +11,7 @@ row one way and the earlier one the other. Values and gradients stay finite, and
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,6 +19,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unclump import _numba
 from unclump.kernels import Kernel
 from unclump.sphere import project, tangent
 
@@ -50,6 +52,11 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         >>> nearest(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
         tensor([1, 0, 1])
     """
+    block = block or block_size(x)
+    if x.dtype is torch.float32 and _numba.usable(x):
+        from unclump._numba import pairs as loops
+
+        return loops.nearest(x, upper_triangle(len(x), block), block)
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 
@@ -58,7 +65,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         smallest[rows] = torch.where(nearer, found.values, smallest[rows])
         index[rows] = torch.where(nearer, found.indices + offset, index[rows])
 
-    for rows, columns in upper_triangle(n, block or block_size(x)):
+    for rows, columns in upper_triangle(n, block):
         r2 = squared_chord_block(wide[rows], wide[columns])
         if rows == columns:
             r2.fill_diagonal_(math.inf)
@@ -74,6 +81,10 @@ def nearest_to(
     """The row number of the point of `x` nearest to every sample, without gradient."""
     samples, x = samples.detach(), x.detach()
     block = block or 16 * block_size(x)
+    if x.dtype is torch.float32 and _numba.usable(samples, x):
+        from unclump._numba import pairs as loops
+
+        return loops.nearest_to(samples, x, block)
     largest = samples.new_full((len(samples),), -math.inf)
     index = torch.zeros(len(samples), dtype=torch.long, device=x.device)
     for start in range(0, len(x), block):
@@ -178,6 +189,10 @@ class _KernelSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
+        if x.dtype is torch.float32 and _numba.usable(x) and _smooth(kernel):
+            total, gradient = _sum_in_single(x, kernel, block, ctx.needs_input_grad[0])
+            ctx.save_for_backward(gradient)
+            return total
         pairs = _Pairs(x)
         total = pairs.wide.new_zeros(())
         for rows, columns in upper_triangle(len(x), block):
@@ -200,6 +215,49 @@ class _KernelSum(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return grad_output * gradient, None, None
+
+
+def _sum_in_single(x: Tensor, kernel: Kernel, block: int, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
+    """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
+    from unclump._numba import pairs as loops
+
+    pairs, blocks = _Pairs(x), loops.Blocks(x, block)
+    total = pairs.wide.new_zeros(())
+    for rows, columns in upper_triangle(len(x), block):
+        far, near = blocks.far_and_near(rows, columns)
+        here = near.first - rows.start, near.second - columns.start
+        coincide = near.r2 <= pairs.coincident
+        r2 = torch.where(coincide, pairs.apart**2, near.r2)
+
+        def far_only(values: Tensor, rows: slice = rows, columns: slice = columns, here: Any = here) -> Tensor:
+            if rows == columns:
+                values.fill_diagonal_(0)[here[::-1]] = 0
+            values[here] = 0
+            return values
+
+        total += far_only(kernel(far)).sum(dtype=total.dtype) * (1 if rows == columns else 2) + 2 * kernel(r2).sum()
+        if with_gradient:
+            slopes, near_slopes = far_only(kernel.derivative(far)), kernel.derivative(r2)
+            a, b = blocks.x[rows], blocks.x[columns]
+            pairs.gradient[rows] += slopes.sum(dim=1, keepdim=True) * a - slopes @ b
+            if rows != columns:
+                pairs.gradient[columns] += slopes.sum(dim=0).unsqueeze(-1) * b - slopes.mT @ a
+            loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), pairs.gradient)
+            push = torch.where(coincide, near_slopes, 0)
+            pairs.pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
+    pairs.gradient *= 4  # of r2 by each of the points, and both orders of every pair
+    pairs.pushes *= 4
+    return narrow(total, x.dtype), pairs.collected(x.dtype) if with_gradient else None
+
+
+@lru_cache(maxsize=1024)
+def _smooth(kernel: Kernel) -> bool:
+    """Whether single precision serves for far pairs: nothing overflows, and 2e-7 of r2 are at most 4e-6 of a value."""
+    from unclump._numba.pairs import NEAR
+
+    r2 = torch.linspace(NEAR, 4 - NEAR, 100, dtype=torch.float64)
+    largest, steepest = kernel(r2).abs().max().item(), kernel.derivative(r2).abs().max().item()
+    return max(largest, steepest) < 1e30 and steepest <= 20 * largest
 
 
 class _KernelMatrix(torch.autograd.Function):
