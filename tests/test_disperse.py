@@ -289,6 +289,15 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path):
     assert same(long_run(checkpoint=path), long_run())
 
 
+@pytest.fixture
+def heeds_ctrl_c():
+    """A shell starts its background jobs deaf to it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_returns_what_is_there_and_the_run_can_go_on(tmp_path):
     class Interrupted(uc.KoLeo):
         def value(self, x):
@@ -498,6 +507,14 @@ def test_new_rows_are_farther_than_the_best_of_the_candidates(n, d, count):
     found = room_of(torch.cat([uc.project(x), new]))
     assert found.min() > room_of(chosen).min() * 1.01
     assert found.mean() > room_of(chosen).mean()
+
+
+def test_a_climb_that_goes_astray_is_not_followed(monkeypatch):
+    x = clump(60, 3)
+    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [])
+    greedy = place(20, x, samples=2000, generator=seeded())
+    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [0.1])  # steps of ten times the room there is
+    assert same(place(20, x, samples=2000, generator=seeded()), greedy)
 
 
 def test_the_blocks_of_place_make_no_difference(monkeypatch):
