@@ -1,14 +1,19 @@
 """The fused loops of the CPU give what the torch operations give, from any thread and after a fork."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
 
-from tests.cases import value_and_gradient
-from unclump import SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
+from tests.cases import KERNELS, value_and_gradient
+from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
 from unclump._numba.circle import _ascending
 from unclump.circle import unevenness
+from unclump.pairs import kernel_sum, nearest, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
@@ -196,3 +201,94 @@ def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
         scale = plain[1].abs().max()  # near the axis of a circle the gradient is as large as its rounding
         assert_close(fused[0], plain[0], **TOLERANCE[dtype])
         assert_close(fused[1] / scale, plain[1] / scale, **TOLERANCE[dtype])
+
+
+# Pairs
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+@each_kernel
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 3), (511, 3), (513, 64), (1300, 64)])
+def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
+    for x in (table(n, d, torch.float32), project(table(n, d, torch.float32) + 3)):  # all over the sphere, and clumped
+        fused, plain = both(monkeypatch, lambda x=x: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
+        assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
+        assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)
+def test_kernels_too_steep_for_single_precision_are_the_same(kernel, monkeypatch):
+    x = table(600, 4, torch.float32)
+    assert_close(*both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, kernel), x)))
+
+
+@each_size
+def test_nearest_neighbours_are_the_exact_ones(n, d):
+    for x in (table(n, d, torch.float32), project(1e-3 * table(n, d, torch.float32) + 1)):
+        r2 = (x.double().unsqueeze(1) - x.double()).square().sum(dim=-1).fill_diagonal_(torch.inf)
+        for block in (100, 512):
+            assert_close(r2.gather(1, nearest(x, block=block).unsqueeze(1))[:, 0], r2.amin(dim=1), rtol=1e-12, atol=0)
+
+
+@each_size
+def test_the_nearest_to_samples_are_the_same(n, d, monkeypatch):
+    x, samples = table(n, d, torch.float32), table(77, d, torch.float32)
+    for block in (100, 8192):
+        near, plain = both(monkeypatch, lambda block=block: nearest_to(samples, x, block=block))
+        assert_close((samples * x[near]).sum(dim=-1), (samples * x[plain]).sum(dim=-1))
+
+
+# Threads and processes
+
+WORK = """
+import torch, unclump as uc
+torch.set_num_threads(2)
+
+def work(seed=0):
+    random = torch.Generator().manual_seed(seed)
+    x = torch.nn.Parameter(torch.randn(3000, 64, generator=random))
+    optimizer = uc.SphereAdam([x], lr=0.01)
+    for objective in (uc.Sliced(3, generator=random), uc.Energy(uc.Riesz()), uc.KoLeo()):
+        optimizer.zero_grad()
+        objective(x).backward()
+        optimizer.step()
+    return x.detach().clone()
+"""
+
+
+def run(script):
+    subprocess.run([sys.executable, "-c", WORK + script], check=True, timeout=120, env=os.environ)
+
+
+def test_four_threads_at_once_get_what_one_gets():
+    run("""
+from concurrent.futures import ThreadPoolExecutor
+alone = [work(seed) for seed in range(4)]
+with ThreadPoolExecutor(4) as pool:
+    for _ in range(5):
+        for mine, theirs in zip(alone, pool.map(work, range(4))):
+            torch.testing.assert_close(mine, theirs)
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_can_use_the_loops_after_its_parent():
+    run("""
+import os
+from unclump._numba import _threads
+def sums():  # the loops alone: torch's own threads do not survive a fork
+    x = torch.nn.Parameter(uc.project(torch.arange(640_000.0).view(-1, 64).sin()))
+    x.grad = torch.ones_like(x)
+    uc.SphereAdam([x], lr=0.1).step()
+    return x.detach().numpy().sum()
+mine = sums()
+assert _threads.cache_info().currsize == 1
+child = os.fork()
+if child == 0:
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        torch.get_num_threads = lambda: 2  # torch itself stays on one, as in a data loader's worker
+        os._exit(0 if abs(sums() - mine) < 1e-2 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")

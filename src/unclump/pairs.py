@@ -189,8 +189,8 @@ class _KernelSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
-        if x.dtype is torch.float32 and _numba.usable(x) and _smooth(kernel):
-            total, gradient = _sum_in_single(x, kernel, block, ctx.needs_input_grad[0])
+        if x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
+            total, gradient = _sum_in_single(x, kernel, table, block)
             ctx.save_for_backward(gradient)
             return total
         pairs = _Pairs(x)
@@ -217,47 +217,48 @@ class _KernelSum(torch.autograd.Function):
         return grad_output * gradient, None, None
 
 
-def _sum_in_single(x: Tensor, kernel: Kernel, block: int, with_gradient: bool) -> tuple[Tensor, Tensor | None]:
+def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tuple[Tensor, Tensor]:
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
-    pairs, blocks = _Pairs(x), loops.Blocks(x, block)
-    total = pairs.wide.new_zeros(())
+    pairs, blocks, total = _Pairs(x), loops.Blocks(x, block), 0.0
     for rows, columns in upper_triangle(len(x), block):
-        far, near = blocks.far_and_near(rows, columns)
-        here = near.first - rows.start, near.second - columns.start
-        coincide = near.r2 <= pairs.coincident
-        r2 = torch.where(coincide, pairs.apart**2, near.r2)
-
-        def far_only(values: Tensor, rows: slice = rows, columns: slice = columns, here: Any = here) -> Tensor:
-            if rows == columns:
-                values.fill_diagonal_(0)[here[::-1]] = 0
-            values[here] = 0
-            return values
-
-        total += far_only(kernel(far)).sum(dtype=total.dtype) * (1 if rows == columns else 2) + 2 * kernel(r2).sum()
-        if with_gradient:
-            slopes, near_slopes = far_only(kernel.derivative(far)), kernel.derivative(r2)
-            a, b = blocks.x[rows], blocks.x[columns]
-            pairs.gradient[rows] += slopes.sum(dim=1, keepdim=True) * a - slopes @ b
-            if rows != columns:
-                pairs.gradient[columns] += slopes.sum(dim=0).unsqueeze(-1) * b - slopes.mT @ a
+        value, slopes, near = blocks.slopes_and_near(rows, columns, table)
+        total += value * (1 if rows == columns else 2)
+        a, b = blocks.x[rows], blocks.x[columns]
+        pairs.gradient[rows] += slopes.sum(dim=1, keepdim=True) * a - slopes @ b
+        if rows != columns:
+            pairs.gradient[columns] += slopes.sum(dim=0).unsqueeze(-1) * b - slopes.mT @ a
+        if len(near.r2) > 0:
+            coincide = near.r2 <= pairs.coincident
+            r2 = torch.where(coincide, pairs.apart**2, near.r2)
+            total += 2 * kernel(r2).sum().item()
+            near_slopes = kernel.derivative(r2)
             loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), pairs.gradient)
             push = torch.where(coincide, near_slopes, 0)
             pairs.pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
     pairs.gradient *= 4  # of r2 by each of the points, and both orders of every pair
     pairs.pushes *= 4
-    return narrow(total, x.dtype), pairs.collected(x.dtype) if with_gradient else None
+    gradient = pairs.collected(x.dtype) if pairs.pushes.any() else narrow(pairs.gradient, x.dtype)
+    return narrow(pairs.wide.new_tensor(total), x.dtype), gradient
 
 
-@lru_cache(maxsize=1024)
-def _smooth(kernel: Kernel) -> bool:
-    """Whether single precision serves for far pairs: nothing overflows, and 2e-7 of r2 are at most 4e-6 of a value."""
-    from unclump._numba.pairs import NEAR
+@lru_cache(maxsize=256)
+def _table(kernel: Kernel) -> Tensor | None:
+    """The kernel of far pairs as 2048 cubics; None where single precision does not serve, or cubics do not.
 
-    r2 = torch.linspace(NEAR, 4 - NEAR, 100, dtype=torch.float64)
-    largest, steepest = kernel(r2).abs().max().item(), kernel.derivative(r2).abs().max().item()
-    return max(largest, steepest) < 1e30 and steepest <= 20 * largest
+    Nothing may overflow; the rounding of r2, 2e-7, may be 4e-6 of the largest value, and the error of a cubic 1e-6.
+    """
+    from unclump._numba.pairs import NEAR, hermite
+
+    nodes = torch.linspace(NEAR, 4 - NEAR, 2049, dtype=torch.float64)
+    step = (4 - 2 * NEAR) / 2048
+    values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
+    largest, steepest = values.abs().max(), slopes.abs().max()
+    table = hermite(values, slopes, step)
+    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
+    serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
+    return table if serves else None
 
 
 class _KernelMatrix(torch.autograd.Function):

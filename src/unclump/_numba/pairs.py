@@ -23,7 +23,7 @@ Block = tuple[slice, slice]
 NEAR = 0.1
 
 _ROUNDING = 4e-6  # of a squared chord in float32: generous, for thousands of dimensions
-_TWO = np.float32(2)  # an integer would widen the whole expression
+_TWO, _THREE = np.float32(2), np.float32(3)  # integers would widen the whole expression
 _A_THREAD = 2**16  # pairs that are worth a thread
 
 
@@ -48,19 +48,28 @@ class Blocks:
         a, b = self.x[rows], self.x[columns]
         return torch.mm(a, b.mT, out=self._buffer[: len(a) * len(b)].view(len(a), len(b)))
 
-    def far_and_near(self, rows: slice, columns: slice) -> tuple[Float32[Tensor, "a b"], Near]:
-        """Squared chords, with a harmless 2 on the diagonal and for the near pairs; and these."""
-        r2 = self.product(rows, columns)
-        counts = np.zeros(len(r2) + 1, np.int64)
-        arrays = r2.numpy(), self.norms[rows].numpy(), self.norms[columns].numpy()
-        share(partial(_squared_chords, *arrays, rows == columns, counts[1:]), len(r2), at_least=_rows(r2))
+    def slopes_and_near(
+        self, rows: slice, columns: slice, table: Float32[Tensor, "2048 4"]
+    ) -> tuple[float, Float32[Tensor, "a b"], Near]:
+        """The sum of the far pairs' values, their slopes, with zeros for all others; and the near pairs."""
+        block = self.product(rows, columns)
+        values, counts = np.zeros(len(block)), np.zeros(len(block) + 1, np.int64)
+        arrays = block.numpy(), self.norms[rows].numpy(), self.norms[columns].numpy(), table.numpy()
+        share(partial(_evaluate, *arrays, rows == columns, values, counts[1:]), len(block), at_least=_rows(block))
         ends = counts.cumsum()
-        near = Near(*(r2.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
+        near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
         if len(near.r2) > 0:
             lists = near.first.numpy(), near.second.numpy(), near.r2.numpy()
             places = self.x.numpy(), rows.start, columns.start, ends
-            share(partial(_near_pairs, r2.numpy(), *places, *lists), len(r2), at_least=8)
-        return r2, near
+            share(partial(_near_pairs, block.numpy(), *places, *lists), len(block), at_least=8)
+        return float(values.sum()), block, near
+
+
+def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
+    """The cubics between equally spaced nodes that have these values and slopes, by the fraction of the step."""
+    low, rise = values[:-1], values.diff()
+    first, last = step * slopes[:-1], step * slopes[1:]
+    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
 
 
 def _rows(block: Tensor) -> int:
@@ -105,26 +114,45 @@ Norms = Float32[np.ndarray, " a"]
 Numbers = Int[np.ndarray, " k"]
 
 
-@compiled
-def _squared_chords(r2: Matrix, a2: Norms, b2: Norms, diagonal: bool, counts: Numbers, start: int, stop: int) -> None:
-    """Replace inner products by squared chords, and count the near ones of each row."""
+@compiled_in_any_order
+def _evaluate(
+    block: Matrix,
+    a2: Norms,
+    b2: Norms,
+    table: Float32[np.ndarray, "k 4"],
+    diagonal: bool,
+    values: Float64[np.ndarray, " a"],
+    counts: Numbers,
+    start: int,
+    stop: int,
+) -> None:
+    """Replace inner products by slopes, and near ones by infinity; sum each row's values and count its near pairs."""
     low, high = np.float32(NEAR), np.float32(4 - NEAR)
+    per_step, last = np.float32(len(table) / (4 - 2 * NEAR)), np.int32(len(table) - 1)
     for i in range(start, stop):
-        row, count = r2[i], np.int32(0)
+        row, norm, count, total = block[i], a2[i], np.int32(0), 0.0
         for j in range(len(row)):
-            row[j] = a2[i] + b2[j] - _TWO * row[j]
-            count += np.int32((row[j] < low) | (row[j] > high))
-        counts[i] = count
-        if diagonal:  # where every pair comes twice, and each point meets itself
-            row[i] = 2
-            counts[i] = 0
-            for j in range(i + 1, len(row)) if count > 0 else range(0):
-                counts[i] += (row[j] < low) | (row[j] > high)
+            r2 = norm + b2[j] - _TWO * row[j]
+            near = (r2 < low) | (r2 > high)
+            place = np.float32(0) if near else (r2 - low) * per_step
+            node = min(np.int32(place), last)
+            t = place - np.float32(node)
+            c0, c1, c2, c3 = table[node, 0], table[node, 1], table[node, 2], table[node, 3]
+            value = c0 + t * (c1 + t * (c2 + t * c3))
+            slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
+            total += 0.0 if near else np.float64(value)
+            row[j] = np.float32(np.inf) if near else slope
+            count += np.int32(near)
+        values[i], counts[i] = total, count
+        if diagonal:  # where each point meets itself, and every pair comes twice
+            row[i], counts[i] = 0, 0
+            for j in range(i + 1, len(row)) if count > 1 else range(0):
+                counts[i] += row[j] == np.inf
 
 
 @compiled
 def _near_pairs(
-    r2: Matrix,
+    block: Matrix,
     x: Points,
     row_start: int,
     column_start: int,
@@ -135,16 +163,16 @@ def _near_pairs(
     start: int,
     stop: int,
 ) -> None:
-    """List the near pairs of each row, measured exactly."""
-    low, high = np.float32(NEAR), np.float32(4 - NEAR)
+    """List the near pairs of each row, measured exactly, and leave zeros in their places."""
     for i in range(start, stop):
-        k, j = ends[i], i + 1 if row_start == column_start else 0
-        while k < ends[i + 1]:
-            if r2[i, j] < low or r2[i, j] > high:
-                first[k], second[k] = row_start + i, column_start + j
-                exact[k] = min(_squared_chord(x[first[k]], x[second[k]]), 4.0)
-                k += 1
-            j += 1
+        k = ends[i]
+        for j in range(block.shape[1]):
+            if block[i, j] == np.inf:
+                block[i, j] = 0
+                if row_start != column_start or i < j:
+                    first[k], second[k] = row_start + i, column_start + j
+                    exact[k] = min(_squared_chord(x[first[k]], x[second[k]]), 4.0)
+                    k += 1
 
 
 @compiled_in_any_order
