@@ -21,7 +21,7 @@ from torch.autograd.function import once_differentiable
 
 from unclump import _numba
 from unclump.kernels import Kernel
-from unclump.sphere import project, tangent
+from unclump.sphere import project, tangent, without_autocast
 
 Block = tuple[slice, slice]
 
@@ -56,7 +56,8 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
     if x.dtype is torch.float32 and _numba.usable(x):
         from unclump._numba import pairs as loops
 
-        return loops.nearest(x, upper_triangle(len(x), block), block)
+        with without_autocast(x.device):
+            return loops.nearest(x, upper_triangle(len(x), block), block)
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 
@@ -190,7 +191,8 @@ class _KernelSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
         if x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
-            total, gradient = _sum_in_single(x, kernel, table, block)
+            with without_autocast(x.device):
+                total, gradient = _sum_in_single(x, kernel, table, block)
             ctx.save_for_backward(gradient)
             return total
         pairs = _Pairs(x)
