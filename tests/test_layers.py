@@ -8,7 +8,7 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks"},
+    {"_checks", "_numba"},
     {"_random"},
     {"sphere", "_special"},
     {"kernels", "circle", "distributions", "starts", "_updates"},
@@ -18,7 +18,8 @@ LAYERS = [
     {"disperse", "place"},
     {"demo"},
 ]
-WITHIN = {("objectives", "objectives"), ("place", "disperse")}  # the only neighbours that may speak to each other
+# The only neighbours that may speak to each other.
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("place", "disperse")}
 
 
 def imports():
@@ -28,6 +29,8 @@ def imports():
         for node in ast.walk(ast.parse(path.read_text())):
             names = [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if names == ["unclump"]:  # from unclump import part
+                names = [f"unclump.{alias.name}" for alias in node.names]
             for name in names:
                 if name.startswith("unclump.") and importer != "__init__":
                     yield importer, name.split(".")[1]

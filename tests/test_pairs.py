@@ -3,7 +3,7 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS
-from unclump import Gaussian, Laplace, Riesz, angle, project
+from unclump import Gaussian, Laplace, Riesz, _numba, angle, project
 from unclump.pairs import kernel_matrix, kernel_sum, nearest, nearest_to, upper_triangle
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -118,3 +118,28 @@ def test_memory_does_not_hold_the_matrix(points):
         kernel_sum(x, Gaussian()).backward()
         nearest(x)
     assert largest.size <= 512**2
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("kernel", [Riesz(1.0), Riesz(3.0), Riesz(0.0), Laplace(), Gaussian(2.0)], ids=repr)
+def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_differences(kernel, fused, monkeypatch):
+    """Against all differences in double precision, row by row: single precision must cost no digits that count."""
+    if fused and not _numba.ENABLED:
+        pytest.skip("numba is not installed")
+    monkeypatch.setattr(_numba, "ENABLED", fused)
+    seeded = torch.Generator().manual_seed(0)
+    x = project(torch.randn(130, 16, generator=seeded) + 1)
+    for row, distance in enumerate((1e-5, 1e-4, 1e-3, 1e-2)):
+        x[2 * row + 1] = project(x[2 * row] + distance * torch.randn(16, generator=seeded) / 4)
+    expected_sum, expected_gradient = 0.0, torch.zeros(130, 16, dtype=torch.float64)
+    for i in range(130):
+        differences = torch.cat([x[:i], x[i + 1 :]]).double() - x[i].double()
+        r2 = differences.square().sum(dim=-1)
+        expected_sum += kernel(r2).sum().item()
+        expected_gradient[i] = -4 * kernel.derivative(r2) @ differences
+    y = x.clone().requires_grad_()
+    total = kernel_sum(y, kernel, block=50)
+    (gradient,) = torch.autograd.grad(total, y)
+    assert_close(total.item(), expected_sum, rtol=2e-6, atol=0)
+    errors = (gradient - expected_gradient).norm(dim=-1) / expected_gradient.norm(dim=-1)
+    assert errors.max() < 1e-5

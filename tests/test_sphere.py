@@ -4,7 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from unclump import angle, axis_circles, chord, great_circles, project
-from unclump.sphere import circle_angles, exp, log, retract, tangent, transport
+from unclump.circle import circle_angles
+from unclump.sphere import exp, log, retract, tangent, transport
 
 geoopt_sphere = geoopt.SphereExact()
 MACHINE = torch.finfo(torch.float32).eps

@@ -1,5 +1,6 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
+from unclump.circle import axis_circles, great_circles
 from unclump.disperse import Dispersed, disperse
 from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
@@ -45,7 +46,7 @@ from unclump.objectives import (
 from unclump.optim import SphereAdam, SphereSGD
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
-from unclump.sphere import angle, axis_circles, chord, great_circles, project
+from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
 

@@ -10,12 +10,15 @@ A vector that is parallel to u, as the momentum is, turns with it. `update_rows`
 
 import math
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump import _numba
 from unclump._checks import check_rows
 from unclump.sphere import full_precision, project, tangent
 
@@ -26,7 +29,7 @@ _BLOCK = 2**17
 
 Points = Float[Tensor, "n d"]
 Column = Float[Tensor, "n 1"]
-Update = Callable[..., tuple[Tensor | None, ...]]
+Update = partial[Any]  # of a rule, its choices given
 
 
 def sgd_update(
@@ -168,10 +171,8 @@ def update_rows(update: Update, x: Tensor, grad: Tensor, *state: Tensor | None, 
         grad, rows = grad.values(), grad.indices()[0]
     else:
         grad = grad.reshape(-1, x.shape[-1])
-        if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
-            rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
-            grad = grad[rows]
-    in_place(update, _rows(x), grad, *(None if table is None else _rows(table) for table in state), rows=rows)
+    tables = (None if table is None else _rows(table) for table in state)
+    in_place(update, _rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -185,6 +186,7 @@ def in_place(
     grad: Float[Tensor, "k d"],
     *state: Tensor | None,
     rows: Int[Tensor, " k"] | None = None,
+    lazy: bool = False,
 ) -> None:
     r"""Replace points and state by what `update(x, grad, *state)` makes of them, block by block on the CPU.
 
@@ -196,7 +198,19 @@ def in_place(
         grad: The gradients of all rows, or of those in `rows`.
         state: What else the rule takes, in its order; a row for each point, or None.
         rows: The rows to touch, each once; None for all, in their order.
+        lazy: Of all rows, touch those whose gradient is not zero.
     """
+    tables = [table for table in (x, *state) if table is not None]
+    numbers = [table for table in (grad, *tables) if table.is_floating_point()]
+    if _numba.usable(*numbers) and all(table.is_contiguous() for table in tables):
+        from unclump._numba import rows as loops
+
+        loop: Callable[..., None] = loops.sgd_update if update.func is sgd_update else loops.adam_update
+        loop(x, grad.contiguous(), *state, rows=rows, lazy=lazy, **update.keywords)
+        return
+    if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
+        rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
+        grad = grad[rows]
     block = max(1, _BLOCK // x.shape[1] if x.device.type == "cpu" else len(grad))
     half = torch.finfo(x.dtype).bits < 32
     for start in range(0, len(grad), block):

@@ -1,11 +1,101 @@
-r"""Angles on a circle: the nearest evenly spaced configuration, and how far it is.
+r"""Great circles: drawing them, the points' angles on them, and the nearest evenly spaced configuration.
 
 Rows are circles, columns are points: (k, n).
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+
+from unclump import _numba
+from unclump._checks import check_count
+from unclump._random import standard_normal, unit_interval
+from unclump.sphere import project, tangent
+
+
+def great_circles(
+    count: int,
+    d: int,
+    *,
+    generator: torch.Generator | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "count 2 {d}"]:
+    r"""Uniformly random great circles, each as two orthonormal vectors: Gaussian pairs, orthonormalised.
+
+    Example:
+        >>> p, q = great_circles(1, 5, generator=torch.Generator().manual_seed(0))[0]
+        >>> torch.allclose(torch.stack([p @ p, q @ q, p @ q]), torch.tensor([1.0, 1.0, 0.0]), atol=1e-6)
+        True
+    """
+    check_count("circles", count)
+    check_count("d", d, at_least=2)
+    pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
+    p, q = project(pairs).unbind(dim=1)
+    q = project(tangent(p, q))
+    q = project(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
+    return torch.stack([p, q], dim=1)
+
+
+def axis_circles(
+    count: int,
+    d: int,
+    *,
+    generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
+) -> Int[Tensor, "count 2"]:
+    r"""Random great circles through two coordinate axes, each as the pair of axis numbers.
+
+    The axes are dealt without replacement: no axis comes a second time before all others (but for one, where d is odd)
+    have had their turn. Every circle by itself is uniform among the d (d - 1) ordered pairs.
+
+    Example:
+        >>> axis_circles(3, 6, generator=torch.Generator().manual_seed(0)).flatten().sort().values
+        tensor([0, 1, 2, 3, 4, 5])
+    """
+    check_count("circles", count)
+    check_count("d", d, at_least=2)
+    a_deal = d // 2
+    deals = -(-count // a_deal)
+    shuffled = unit_interval(deals, d, generator=generator, device=device).argsort(dim=-1)
+    return shuffled[:, : 2 * a_deal].reshape(-1, 2)[:count]
+
+
+def circle_coordinates(
+    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
+) -> Float[Tensor, "k 2 n"]:
+    """The inner products of the points with both vectors of each circle."""
+    vectors = circles.flatten(end_dim=1)
+    if circles.is_floating_point():
+        products = vectors @ x.mT
+    elif not x.requires_grad and _numba.usable(x):
+        from unclump._numba.circle import columns
+
+        products = columns(x, vectors)
+    else:
+        products = x.mT[vectors]
+    return products.view(len(circles), 2, len(x))
+
+
+def circle_angles(
+    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
+) -> Float[Tensor, "k n"]:
+    r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row a circle.
+
+    The point of the circle spanned by p and q that is nearest to x lies at the angle
+    :math:`\operatorname{atan2}(\langle x, q \rangle, \langle x, p \rangle)`.
+
+    Args:
+        x: Points on the sphere.
+        circles: From `great_circles` or `axis_circles`.
+
+    Example:
+        >>> from unclump.circle import circle_angles
+        >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
+        tensor([[0.7854]])
+    """
+    along, across = circle_coordinates(x, circles).unbind(dim=1)
+    return torch.atan2(across, along)
 
 
 def even_angles(
@@ -35,6 +125,10 @@ def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """
+    if angles.dtype is torch.float32 and _numba.usable(angles):
+        from unclump._numba.circle import unevenness as ranked_by_radix
+
+        return ranked_by_radix(angles)
     order = angles.argsort(dim=-1, stable=True)
     places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
     placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles))

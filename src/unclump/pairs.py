@@ -11,6 +11,7 @@ row one way and the earlier one the other. Values and gradients stay finite, and
 
 import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -18,8 +19,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unclump import _numba
 from unclump.kernels import Kernel
-from unclump.sphere import project, tangent
+from unclump.sphere import project, tangent, without_autocast
 
 Block = tuple[slice, slice]
 
@@ -50,6 +52,12 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         >>> nearest(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
         tensor([1, 0, 1])
     """
+    block = block or block_size(x)
+    if x.dtype is torch.float32 and _numba.usable(x):
+        from unclump._numba import pairs as loops
+
+        with without_autocast(x.device):
+            return loops.nearest(x, upper_triangle(len(x), block), block)
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 
@@ -58,7 +66,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         smallest[rows] = torch.where(nearer, found.values, smallest[rows])
         index[rows] = torch.where(nearer, found.indices + offset, index[rows])
 
-    for rows, columns in upper_triangle(n, block or block_size(x)):
+    for rows, columns in upper_triangle(n, block):
         r2 = squared_chord_block(wide[rows], wide[columns])
         if rows == columns:
             r2.fill_diagonal_(math.inf)
@@ -74,6 +82,10 @@ def nearest_to(
     """The row number of the point of `x` nearest to every sample, without gradient."""
     samples, x = samples.detach(), x.detach()
     block = block or 16 * block_size(x)
+    if x.dtype is torch.float32 and _numba.usable(samples, x):
+        from unclump._numba import pairs as loops
+
+        return loops.nearest_to(samples, x, block)
     largest = samples.new_full((len(samples),), -math.inf)
     index = torch.zeros(len(samples), dtype=torch.long, device=x.device)
     for start in range(0, len(x), block):
@@ -178,6 +190,11 @@ class _KernelSum(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
+        if x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
+            with without_autocast(x.device):
+                total, gradient = _sum_in_single(x, kernel, table, block)
+            ctx.save_for_backward(gradient)
+            return total
         pairs = _Pairs(x)
         total = pairs.wide.new_zeros(())
         for rows, columns in upper_triangle(len(x), block):
@@ -200,6 +217,50 @@ class _KernelSum(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
         (gradient,) = ctx.saved_tensors
         return grad_output * gradient, None, None
+
+
+def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tuple[Tensor, Tensor]:
+    """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
+    from unclump._numba import pairs as loops
+
+    pairs, blocks, total = _Pairs(x), loops.Blocks(x, block), 0.0
+    for rows, columns in upper_triangle(len(x), block):
+        value, slopes, near = blocks.slopes_and_near(rows, columns, table)
+        total += value * (1 if rows == columns else 2)
+        a, b = blocks.x[rows], blocks.x[columns]
+        pairs.gradient[rows] += slopes.sum(dim=1, keepdim=True) * a - slopes @ b
+        if rows != columns:
+            pairs.gradient[columns] += slopes.sum(dim=0).unsqueeze(-1) * b - slopes.mT @ a
+        if len(near.r2) > 0:
+            coincide = near.r2 <= pairs.coincident
+            r2 = torch.where(coincide, pairs.apart**2, near.r2)
+            total += 2 * kernel(r2).sum().item()
+            near_slopes = kernel.derivative(r2)
+            loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), pairs.gradient)
+            push = torch.where(coincide, near_slopes, 0)
+            pairs.pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
+    pairs.gradient *= 4  # of r2 by each of the points, and both orders of every pair
+    pairs.pushes *= 4
+    gradient = pairs.collected(x.dtype) if pairs.pushes.any() else narrow(pairs.gradient, x.dtype)
+    return narrow(pairs.wide.new_tensor(total), x.dtype), gradient
+
+
+@lru_cache(maxsize=256)
+def _table(kernel: Kernel) -> Tensor | None:
+    """The kernel of far pairs as 2048 cubics; None where single precision does not serve, or cubics do not.
+
+    Nothing may overflow; the rounding of r2, 2e-7, may be 4e-6 of the largest value, and the error of a cubic 1e-6.
+    """
+    from unclump._numba.pairs import NEAR, hermite
+
+    nodes = torch.linspace(NEAR, 4 - NEAR, 2049, dtype=torch.float64)
+    step = (4 - 2 * NEAR) / 2048
+    values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
+    largest, steepest = values.abs().max(), slopes.abs().max()
+    table = hermite(values, slopes, step)
+    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
+    serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
+    return table if serves else None
 
 
 class _KernelMatrix(torch.autograd.Function):

@@ -10,12 +10,11 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_count
-from unclump._random import standard_normal, unit_interval
+from unclump import _numba
 
 
 def full_precision(x: Tensor) -> Tensor:
@@ -43,10 +42,52 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
                 [0.0000, 0.0000]])
     """
     x = full_precision(x)
+    return _fused_project(x) if x.dtype is torch.float32 and _numba.usable(x) else _project(x)
+
+
+def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+    """One over the norm of every row, without gradient; zero for rows of zeros."""
+    x = x.detach()
+    if x.dtype is torch.float32 and _numba.usable(x):
+        from unclump._numba import rows as loops
+
+        return loops.inverse_norms(x)
+    largest = x.abs().amax(dim=-1)
+    norm: Tensor = largest * vector_norm(x / largest.unsqueeze(-1), dim=-1)
+    return torch.where(largest > 0, 1 / norm, 0)
+
+
+def _project(x: Tensor) -> Tensor:
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
     x = x / torch.where(largest > 0, largest, 1)
     norm = vector_norm(x, dim=-1, keepdim=True)
-    return x / torch.where(norm > 0, norm, torch.inf)
+    unit: Tensor = x / torch.where(norm > 0, norm, torch.inf)
+    return unit
+
+
+class _FusedProject(torch.autograd.Function):
+    """One pass over the rows there, and one back; only a second derivative needs the operations of torch."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        from unclump._numba import rows as loops
+
+        y, inverse_norm = loops.project(x)
+        ctx.save_for_backward(x, y, inverse_norm)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        from unclump._numba import rows as loops
+
+        x, y, inverse_norm = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            with_graph: Tensor = torch.autograd.grad(_project(x), x, grad_output, create_graph=True)[0]
+            return with_graph
+        return loops.project_backward(y, inverse_norm, grad_output)
+
+
+_fused_project: Callable[[Tensor], Tensor] = _FusedProject.apply
 
 
 def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
@@ -155,85 +196,6 @@ def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
 def angle_of(r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The angle between points whose squared chord is r2, in [0, 4]."""
     return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
-
-
-def great_circles(
-    count: int,
-    d: int,
-    *,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype | None = None,
-    device: torch.device | str | None = None,
-) -> Float[Tensor, "count 2 {d}"]:
-    r"""Uniformly random great circles, each as two orthonormal vectors: Gaussian pairs, orthonormalised.
-
-    Example:
-        >>> p, q = great_circles(1, 5, generator=torch.Generator().manual_seed(0))[0]
-        >>> torch.allclose(torch.stack([p @ p, q @ q, p @ q]), torch.tensor([1.0, 1.0, 0.0]), atol=1e-6)
-        True
-    """
-    check_count("circles", count)
-    check_count("d", d, at_least=2)
-    pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
-    p, q = project(pairs).unbind(dim=1)
-    q = project(tangent(p, q))
-    q = project(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
-    return torch.stack([p, q], dim=1)
-
-
-def axis_circles(
-    count: int,
-    d: int,
-    *,
-    generator: torch.Generator | None = None,
-    device: torch.device | str | None = None,
-) -> Int[Tensor, "count 2"]:
-    r"""Random great circles through two coordinate axes, each as the pair of axis numbers.
-
-    The axes are dealt without replacement: no axis comes a second time before all others (but for one, where d is odd)
-    have had their turn. Every circle by itself is uniform among the d (d - 1) ordered pairs.
-
-    Example:
-        >>> axis_circles(3, 6, generator=torch.Generator().manual_seed(0)).flatten().sort().values
-        tensor([0, 1, 2, 3, 4, 5])
-    """
-    check_count("circles", count)
-    check_count("d", d, at_least=2)
-    a_deal = d // 2
-    deals = -(-count // a_deal)
-    shuffled = unit_interval(deals, d, generator=generator, device=device).argsort(dim=-1)
-    return shuffled[:, : 2 * a_deal].reshape(-1, 2)[:count]
-
-
-def circle_coordinates(
-    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
-) -> tuple[Float[Tensor, "k n"], Float[Tensor, "k n"]]:
-    """The inner products of the points with both vectors of each circle: one row a circle."""
-    first, second = circles.unbind(dim=1)
-    if circles.is_floating_point():
-        return first @ x.mT, second @ x.mT
-    return x.mT[first], x.mT[second]
-
-
-def circle_angles(
-    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
-) -> Float[Tensor, "k n"]:
-    r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row a circle.
-
-    The point of the circle spanned by p and q that is nearest to x lies at the angle
-    :math:`\operatorname{atan2}(\langle x, q \rangle, \langle x, p \rangle)`.
-
-    Args:
-        x: Points on the sphere.
-        circles: From `great_circles` or `axis_circles`.
-
-    Example:
-        >>> from unclump.sphere import circle_angles
-        >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
-        tensor([[0.7854]])
-    """
-    along, across = circle_coordinates(x, circles)
-    return torch.atan2(across, along)
 
 
 class _ToSingle(torch.autograd.Function):

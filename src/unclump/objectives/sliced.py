@@ -13,10 +13,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from unclump import _numba
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump.circle import unevenness
+from unclump.circle import axis_circles, circle_coordinates, great_circles, unevenness
 from unclump.objectives._base import Objective
-from unclump.sphere import axis_circles, circle_coordinates, full_precision, great_circles, without_autocast
+from unclump.sphere import full_precision, inverse_norms, without_autocast
 
 Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
 
@@ -33,7 +34,7 @@ def sliced(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
     those points, which have no place on the circle, it is zero.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2. They need not be unit: only their directions count.
         circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
 
     References:
@@ -60,7 +61,7 @@ def ssw(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
     in units of a circle of length one, as POT has it.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2. They need not be unit: only their directions count.
         circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
 
     References:
@@ -79,36 +80,56 @@ class _ToEvenSpacing(torch.autograd.Function):
 
     .. math:: (\theta_i - \hat\theta_i) \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}
         {\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
+
+    Angles do not change with the points' lengths, and this is the gradient at any length: no table of unit vectors is
+    needed, there or back.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        along, across = circle_coordinates(x, circles)  # (k, n)
+        coordinates = circle_coordinates(x, circles)
+        along, across = coordinates.unbind(dim=1)
         gap = unevenness(torch.atan2(across, along))
         if ctx.needs_input_grad[0]:
-            # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
-            radius = (along.square() + across.square()).clamp_min(torch.finfo(x.dtype).eps ** 2)
-            turn = gap / (radius * len(circles))
-            ctx.save_for_backward(_combine(-turn * across, turn * along, circles, x))
+            ctx.d = x.shape[1]
+            ctx.save_for_backward(_coefficients(coordinates, gap, inverse_norms(x)), circles)
         return gap.square().sum() / (2 * len(circles))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        (gradient,) = ctx.saved_tensors
-        return grad_output * gradient, None
+        coefficients, circles = ctx.saved_tensors
+        return _combine(grad_output * coefficients, circles, ctx.d), None
 
 
 _to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply
 
 
-def _combine(first: Tensor, second: Tensor, circles: Tensor, x: Tensor) -> Tensor:
-    """The vectors with the given coefficients, (k, n) each, of both vectors of every circle, summed over circles."""
-    p, q = circles.unbind(dim=1)
+def _coefficients(
+    coordinates: Float[Tensor, "k 2 n"], gap: Float[Tensor, "k n"], inverse_norm: Float[Tensor, " n"]
+) -> Float[Tensor, "k 2 n"]:
+    """The gradient, in terms of both vectors of every circle."""
+    # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
+    smallest = torch.finfo(gap.dtype).eps ** 2
+    if gap.dtype is torch.float32 and _numba.usable(gap):
+        from unclump._numba import circle as loops
+
+        return loops.coefficients(coordinates, gap, inverse_norm, smallest)
+    along, across = (coordinates * inverse_norm).unbind(dim=1)
+    turn = gap * inverse_norm / ((along.square() + across.square()).clamp_min(smallest) * len(gap))
+    return torch.stack([-turn * across, turn * along], dim=1)
+
+
+def _combine(coefficients: Float[Tensor, "k 2 n"], circles: Circles, d: int) -> Float[Tensor, "n {d}"]:
+    """The vectors with the given coefficients of both vectors of every circle, summed over circles."""
+    rows, vectors = coefficients.flatten(end_dim=1), circles.flatten(end_dim=1)  # (2k, n), and (2k, d) or (2k,)
     if circles.is_floating_point():
-        return first.mT @ p + second.mT @ q
-    columns = torch.zeros_like(x.mT, memory_format=torch.contiguous_format)
-    return columns.index_add(0, p, first).index_add(0, q, second).mT
+        return rows.mT @ vectors
+    if _numba.usable(rows):
+        from unclump._numba import circle as loops
+
+        return loops.from_columns(rows, vectors, d)
+    return rows.new_zeros(d, rows.shape[1]).index_add(0, vectors, rows).mT
 
 
 class Sliced(Objective):
@@ -136,6 +157,10 @@ class Sliced(Objective):
         if self.axis_aligned:
             return axis_circles(self.circles, x.shape[1], generator=self.generator, device=x.device)
         return great_circles(self.circles, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+
+    def forward(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        check_points(embeddings, at_least=2)
+        return self.value(full_precision(embeddings))
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return sliced(x, self.draw(x))

@@ -1,0 +1,35 @@
+"""How the loops are compiled."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+Loop = Callable[..., Any]
+
+# Sums may be taken in any order, by vector instructions; NaN and infinity keep their meaning.
+_ANY_ORDER = {"reassoc", "contract", "nsz"}
+
+
+def compiled(loop: Loop) -> Loop:
+    """Compile a loop at its first call, once for every set of types; later processes find it on the disk."""
+    return _compile(loop, fastmath=False)
+
+
+def compiled_in_any_order(loop: Loop) -> Loop:
+    """Compile a loop whose sums may be taken in any order: not for differences of near points."""
+    return _compile(loop, fastmath=_ANY_ORDER)
+
+
+def _compile(loop: Loop, **options: Any) -> Loop:
+    bare = inspect.unwrap(loop)  # the tests' shape checker wraps every function of the package
+    try:
+        return _njit(bare, cache=True, **options)
+    except RuntimeError:  # no directory to keep it in: neither this one nor the user's can be written
+        return _njit(bare, **options)
+
+
+def _njit(loop: Loop, **options: Any) -> Loop:
+    made: Loop = numba.njit(nogil=True, **options)(loop)
+    return made

@@ -1,0 +1,258 @@
+r"""The update rules of `unclump._updates` and the projection, one pass over the rows: same formulas, same names."""
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unclump._numba import share
+from unclump._numba.compiler import compiled, compiled_in_any_order
+
+_A_THREAD = 2**17  # entries that are worth a thread: a quarter of a millisecond
+
+Points = Float[np.ndarray, "n d"]
+Column = Float[np.ndarray, "n 1"]
+Rows = Int[np.ndarray, " k"]
+
+
+def sgd_update(
+    x: Tensor,
+    grad: Tensor,
+    momentum_buffer: Tensor | None,
+    *,
+    rows: Tensor | None,
+    lazy: bool,
+    lr: float,
+    momentum: float,
+    retraction: str,
+) -> None:
+    """`unclump._updates.sgd_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
+    tables = _arrays(x, grad, momentum_buffer, rows)
+    choices = lazy, float(lr), float(momentum), retraction == "exp"
+    share(lambda start, stop: _sgd(*tables, *choices, start, stop), len(grad), at_least=_least_rows(x))
+    _changed(x, momentum_buffer)
+
+
+def adam_update(
+    x: Tensor,
+    grad: Tensor,
+    exp_avg: Tensor,
+    exp_avg_sq: Tensor,
+    steps: Tensor,
+    *,
+    rows: Tensor | None,
+    lazy: bool,
+    lr: float,
+    betas: tuple[float, float],
+    eps: float,
+    retraction: str,
+) -> None:
+    """`unclump._updates.adam_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
+    tables = _arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
+    choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
+    share(lambda start, stop: _adam(*tables, *choices, start, stop), len(grad), at_least=_least_rows(x))
+    _changed(x, exp_avg, exp_avg_sq, steps)
+
+
+def inverse_norms(x: Tensor) -> Tensor:
+    """`unclump.sphere.inverse_norms` of float32."""
+    inverse = x.new_empty(x.shape[:-1])
+    tables = _arrays(_rows(x.contiguous()), inverse.view(-1))
+    share(lambda start, stop: _inverse_norms(*tables, start, stop), len(tables[0]), at_least=_least_rows(x))
+    return inverse
+
+
+def project(x: Tensor) -> tuple[Tensor, Tensor]:
+    """`unclump.sphere.project` of float32, and one over the norms."""
+    x = x.detach().contiguous()
+    y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
+    tables = _arrays(_rows(x), inverse.view(-1), _rows(y))
+
+    def loop(start: int, stop: int) -> None:
+        _inverse_norms(*tables[:2], start, stop)
+        _scale(*tables, start, stop)
+
+    share(loop, len(tables[0]), at_least=_least_rows(x))
+    return y, inverse
+
+
+def project_backward(y: Tensor, inverse: Tensor, grad: Tensor) -> Tensor:
+    r"""The gradient by what was projected, :math:`(g - \langle y, g \rangle y) / \lVert x \rVert`."""
+    result = torch.empty_like(y)
+    tables = _arrays(_rows(y), inverse.view(-1), _rows(grad.contiguous()), _rows(result))
+    share(lambda start, stop: _project_backward(*tables, start, stop), len(tables[0]), at_least=_least_rows(y))
+    return result
+
+
+def _rows(x: Tensor) -> Tensor:
+    return x.view(-1, x.shape[-1])
+
+
+def _arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
+    return tuple(None if tensor is None else tensor.detach().numpy() for tensor in tensors)
+
+
+def _least_rows(x: Tensor) -> int:
+    return max(1, _A_THREAD // x.shape[-1])
+
+
+def _changed(*tensors: Tensor | None) -> None:
+    """Tell autograd, which must refuse a backward pass through values that are no longer there."""
+    for tensor in tensors:
+        if tensor is not None:
+            torch.autograd.graph.increment_version(tensor)
+
+
+@compiled_in_any_order
+def _sgd(
+    x: Points,
+    grad: Points,
+    momentum_buffer: Points | None,
+    rows: Rows | None,
+    lazy: bool,
+    lr: float,
+    momentum: float,
+    exact: bool,
+    start: int,
+    stop: int,
+) -> None:
+    number = x.dtype.type
+    v = np.empty_like(x[0])
+    for k in range(start, stop):
+        if lazy and not _any(grad[k]):
+            continue
+        i = k if rows is None else rows[k]
+        xi, g = x[i], grad[k]
+        radial = _dot(xi, g)
+        speed = number(0)
+        for j in range(len(xi)):
+            v[j] = g[j] - radial * xi[j]
+            if momentum_buffer is not None:
+                v[j] += number(momentum) * momentum_buffer[i, j]
+            speed += v[j] * v[j]
+        cosine, sine = _turn(math.sqrt(speed), lr, exact)
+        if momentum_buffer is not None:
+            for j in range(len(xi)):
+                momentum_buffer[i, j] = number(cosine) * v[j] + number(sine * speed) * xi[j]
+        if speed != 0:  # or rounding would move the row
+            _step(xi, v, number(cosine), number(sine))
+
+
+@compiled_in_any_order
+def _adam(
+    x: Points,
+    grad: Points,
+    exp_avg: Points,
+    exp_avg_sq: Column,
+    steps: Int[np.ndarray, "n 1"],
+    rows: Rows | None,
+    lazy: bool,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    exact: bool,
+    start: int,
+    stop: int,
+) -> None:
+    number = x.dtype.type
+    corrected, first, second = 0, 1.0, 1.0  # at which step the bias corrections were last taken: dense rows share it
+    for k in range(start, stop):
+        if lazy and not _any(grad[k]):
+            continue
+        i = k if rows is None else rows[k]
+        xi, g, m = x[i], grad[k], exp_avg[i]
+        steps[i, 0] += 1
+        if steps[i, 0] != corrected:
+            corrected = steps[i, 0]
+            first, second = _bias_correction(beta1, corrected), _bias_correction(beta2, corrected)
+        radial, speed, length = _dot(xi, g), number(0), number(0)
+        for j in range(len(xi)):
+            tangent = g[j] - radial * xi[j]
+            speed += tangent * tangent
+            m[j] += number(1 - beta1) * (tangent - m[j])
+            length += m[j] * m[j]
+        exp_avg_sq[i, 0] += number(1 - beta2) * (speed - exp_avg_sq[i, 0])
+        if length == 0:  # or rounding would move the row
+            continue
+        rate = lr / first / (math.sqrt(exp_avg_sq[i, 0] / second) + eps)
+        cosine, sine = _turn(math.sqrt(length), rate, exact)
+        along = _step(xi, m, number(cosine), number(sine))
+        for j in range(len(xi)):
+            m[j] -= along * xi[j]
+
+
+@compiled_in_any_order
+def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        squared = 0.0  # in double precision, where the squares of single neither vanish nor overflow
+        for j in range(x.shape[1]):
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        inverse[i] = 1 / math.sqrt(squared) if squared != 0 else 0.0
+
+
+@compiled_in_any_order
+def _scale(x: Points, factor: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        for j in range(x.shape[1]):
+            y[i, j] = factor[i] * x[i, j]
+
+
+@compiled_in_any_order
+def _project_backward(
+    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        radial = _dot(y[i], grad[i])
+        for j in range(y.shape[1]):
+            result[i, j] = inverse[i] * (grad[i, j] - radial * y[i, j])
+
+
+@compiled_in_any_order
+def _step(x: Points, v: Points, cosine: float, sine: float) -> float:
+    """Replace x by the unit vector y along cosine * x - sine * v, and return <y, v>."""
+    squared: float = x.dtype.type(0)
+    along: float = x.dtype.type(0)
+    for j in range(len(x)):
+        x[j] = cosine * x[j] - sine * v[j]
+        squared += x[j] * x[j]
+        along += x[j] * v[j]
+    norm: float = x.dtype.type(math.sqrt(squared))
+    for j in range(len(x)):
+        x[j] /= norm
+    return along / norm
+
+
+@compiled
+def _turn(speed: float, rate: float, exact: bool) -> tuple[float, float]:
+    """The cosine of the angle to turn by, and its sine over the speed."""
+    length = rate * speed
+    if exact:
+        return math.cos(length), rate * (math.sin(length) / length if length != 0 else 1.0)
+    cosine = 1 / math.sqrt(1 + length * length)
+    return cosine, rate * cosine
+
+
+@compiled
+def _bias_correction(beta: float, steps: int) -> float:
+    return -math.expm1(steps * math.log(beta)) if beta > 0 else 1.0
+
+
+@compiled_in_any_order
+def _dot(x: Points, y: Points) -> float:
+    total: float = x.dtype.type(0)
+    for j in range(len(x)):
+        total += x[j] * y[j]
+    return total
+
+
+@compiled
+def _any(x: Points) -> bool:
+    """Whether an entry is not zero; NaN is not."""
+    found = False
+    for j in range(len(x)):
+        found |= x[j] != 0
+    return found

@@ -1,0 +1,295 @@
+"""The fused loops of the CPU give what the torch operations give, from any thread and after a fork."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tests.cases import KERNELS, value_and_gradient
+from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
+from unclump._numba.circle import _ascending
+from unclump.circle import unevenness
+from unclump.pairs import kernel_sum, nearest, nearest_to
+
+SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
+TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
+
+each_size = pytest.mark.parametrize(("n", "d"), SIZES)
+each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+
+
+@pytest.fixture(autouse=True)
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def table(n, d, dtype=torch.float64):
+    """Random points, some of them with a twin, a near twin, an antipode; and where there is room, a row of zeros."""
+    x = project(torch.randn(n, d, generator=torch.Generator().manual_seed(n + d), dtype=dtype))
+    x[-1] = x[0]
+    if n > 500:
+        x[7], x[300] = -x[1], x[2]
+        x[400] = project(x[3] + 1e-4 * x[4])
+        x[401] = project(x[3] + 3e-4 * x[5])
+        x[402] = 0
+    return x
+
+
+def both(monkeypatch, compute):
+    """What `compute()` gives with the loops and without them."""
+    assert _numba.usable(torch.zeros(1))
+    fused = compute()
+    with monkeypatch.context() as patch:
+        patch.setattr(_numba, "ENABLED", False)
+        assert not _numba.usable(torch.zeros(1))
+        return fused, compute()
+
+
+# Optimisers
+
+RULES = {
+    "sgd": lambda x, retraction: SphereSGD([x], lr=0.05, retraction=retraction),
+    "momentum": lambda x, retraction: SphereSGD([x], lr=0.05, momentum=0.9, retraction=retraction),
+    "adam": lambda x, retraction: SphereAdam([x], lr=0.05, retraction=retraction),
+    "without memory": lambda x, retraction: SphereAdam([x], lr=0.05, betas=(0.0, 0.5), retraction=retraction),
+    "lazy": lambda x, retraction: SphereAdam([x], lr=0.05, lazy=True, retraction=retraction),
+}
+
+
+def trained(make, x, gradients):
+    x = torch.nn.Parameter(x.clone())
+    optimizer = make(x)
+    for gradient in gradients:
+        x.grad = gradient
+        optimizer.step()
+    return [x.detach(), *(value for value in optimizer.state[x].values() if value is not None)]
+
+
+def gradients(n, d, dtype, steps):
+    """Dense ones, in which a third of the rows have nothing."""
+    drawn = torch.randn(steps, n, d, generator=torch.Generator().manual_seed(1), dtype=dtype)
+    drawn[torch.rand(steps, n, generator=torch.Generator().manual_seed(2)) < 1 / 3] = 0
+    return drawn
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("retraction", ["exp", "project"])
+def test_a_hundred_steps_are_the_same(rule, retraction, monkeypatch):
+    x, grads = project(table(40, 5)), gradients(40, 5, torch.float64, 100)
+    fused, plain = both(monkeypatch, lambda: trained(lambda x: RULES[rule](x, retraction), x, grads))
+    assert_close(fused, plain, rtol=1e-12, atol=1e-12)
+
+
+@each_size
+@each_dtype
+@pytest.mark.parametrize("rule", RULES)
+def test_steps_are_the_same_at_every_size(n, d, dtype, rule, monkeypatch):
+    x = project(torch.randn(n, d, generator=torch.Generator().manual_seed(0), dtype=dtype))
+    grads = gradients(n, d, dtype, 3)
+    fused, plain = both(monkeypatch, lambda: trained(lambda x: RULES[rule](x, "exp"), x, grads))
+    assert_close(fused, plain, **TOLERANCE[dtype])
+
+
+@each_dtype
+@pytest.mark.parametrize("rule", ["sgd", "momentum", "adam"])
+def test_steps_of_the_named_rows_are_the_same(dtype, rule, monkeypatch):
+    x, rows = project(table(60, 8, dtype)[:60]), torch.tensor([[40, 3, 7, 59]])
+    grads = [torch.sparse_coo_tensor(rows, values[:4], (60, 8), check_invariants=True)
+             for values in gradients(60, 8, dtype, 5)]  # fmt: skip
+    fused, plain = both(monkeypatch, lambda: trained(lambda x: RULES[rule](x, "exp"), x, grads))
+    assert_close(fused, plain, **TOLERANCE[dtype])
+    assert (fused[0] != x).any(-1).nonzero()[:, 0].tolist() == sorted(rows[0].tolist())
+
+
+def test_nan_in_a_gradient_reaches_its_row_and_no_other(monkeypatch):
+    x, grads = project(table(20, 6)), gradients(20, 6, torch.float64, 1)
+    grads[0, 4, 2], grads[0, 5, 3] = torch.nan, torch.inf
+    fused, plain = both(monkeypatch, lambda: trained(lambda x: RULES["lazy"](x, "exp"), x, grads))
+    assert_close(fused, plain, rtol=1e-12, atol=1e-12, equal_nan=True)
+    assert fused[0].isnan().any(-1).nonzero()[:, 0].tolist() == [4, 5]
+
+
+def test_autograd_notices_that_the_points_have_moved():
+    x = torch.nn.Parameter(table(9, 4))
+    optimizer = SphereAdam([x], lr=0.1)
+    loss = x.square().sum()
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+# Projection
+
+
+@each_size
+def test_projection_and_its_derivatives_are_the_same(n, d, monkeypatch):
+    x = table(n, d, torch.float32) * torch.logspace(-1, 1, n).unsqueeze(-1)
+    weights = torch.randn(n, d, generator=torch.Generator().manual_seed(0))
+
+    def compute():
+        y = x.clone().requires_grad_()
+        projected = project(y)
+        (gradient,) = torch.autograd.grad((projected * weights).sum(), y, create_graph=True)
+        projected.backward(weights, retain_graph=True)
+        (second,) = torch.autograd.grad((gradient * y.detach()).sum(), y)
+        return projected.detach(), gradient.detach(), y.grad, second
+
+    fused, plain = both(monkeypatch, compute)
+    assert_close(fused, plain, **TOLERANCE[torch.float32], equal_nan=True)  # a row of zeros has no second derivative
+
+
+def test_projection_works_inside_torch_func_and_forward_differentiation(monkeypatch):
+    x = table(5, 3, torch.float32)
+    compute = lambda: (torch.vmap(project)(x), torch.func.jvp(project, (x,), (x.flip(0),))[1])  # noqa: E731
+    assert_close(*both(monkeypatch, compute))
+
+
+# Circles
+
+CIRCLES = {
+    "random": lambda n: (torch.rand(3, n, generator=torch.Generator().manual_seed(n)) * 2 - 1) * torch.pi,
+    "ties": lambda n: torch.randint(-2, 3, (3, n), generator=torch.Generator().manual_seed(n)).float(),
+    "zeros of both signs": lambda n: torch.where(torch.arange(n) % 3 == 0, -0.0, 0.0).expand(3, n),
+    "the cut": lambda n: torch.where(torch.arange(n) % 3 == 0, -torch.pi, torch.pi).expand(3, n),
+    "tiny": lambda n: torch.randn(3, n, generator=torch.Generator().manual_seed(n)) * 1e-42,
+    "infinite": lambda n: torch.where(torch.arange(n) % 3 == 0, -torch.inf, torch.arange(n) % 5).expand(3, n),
+    "NaN": lambda n: torch.where(torch.arange(n) % 3 == 0, torch.nan, torch.arange(n) % 5).expand(3, n),
+    "NaN of the other sign": lambda n: (
+        -torch.where(torch.arange(n) % 3 == 0, torch.nan, torch.arange(n) % 5).expand(3, n)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CIRCLES)
+@pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300, 70_000])
+def test_radix_order_is_the_stable_order(kind, n):
+    angles = CIRCLES[kind](n).contiguous()
+    for row in angles:
+        keys = [np.empty(n, np.uint64) for _ in range(2)]
+        found = _ascending(row.numpy().view(np.uint32), *keys) & np.uint64(2**32 - 1)
+        assert_close(torch.from_numpy(found.astype(np.int64)), row.argsort(stable=True))
+
+
+@pytest.mark.parametrize("kind", ["random", "ties", "zeros of both signs", "the cut", "tiny"])
+@pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300, 70_000])
+def test_unevenness_is_the_same(kind, n, monkeypatch):
+    angles = CIRCLES[kind](n)
+    assert_close(*both(monkeypatch, lambda: unevenness(angles)), rtol=1e-5, atol=1e-6)
+
+
+@each_size
+@each_dtype
+@pytest.mark.parametrize("axis_aligned", [False, True], ids=["random", "axes"])
+def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
+    x = table(n, d, dtype)
+    for count in (1, 3, 70):  # the last with axes that come again
+        random = torch.Generator().manual_seed(0)
+        circles = (
+            axis_circles(count, d, generator=random)
+            if axis_aligned
+            else great_circles(count, d, generator=random, dtype=dtype)
+        )
+        fused, plain = both(monkeypatch, lambda circles=circles: value_and_gradient(lambda x: ssw(x, circles), x))
+        scale = plain[1].abs().max()  # near the axis of a circle the gradient is as large as its rounding
+        assert_close(fused[0], plain[0], **TOLERANCE[dtype])
+        assert_close(fused[1] / scale, plain[1] / scale, **TOLERANCE[dtype])
+
+
+# Pairs
+
+each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+
+
+@each_kernel
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 3), (511, 3), (513, 64), (1300, 64)])
+def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
+    clumped = project(torch.randn(n, d, generator=torch.Generator().manual_seed(0)) + 3)
+    for x in (table(n, d, torch.float32), clumped):
+        fused, plain = both(monkeypatch, lambda x=x: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
+        assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
+        assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)
+def test_kernels_too_steep_for_single_precision_are_the_same(kernel, monkeypatch):
+    x = table(600, 4, torch.float32)
+    assert_close(*both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, kernel), x)))
+
+
+@each_size
+def test_nearest_neighbours_are_the_exact_ones(n, d):
+    for x in (table(n, d, torch.float32), project(1e-3 * table(n, d, torch.float32) + 1)):
+        r2 = (x.double().unsqueeze(1) - x.double()).square().sum(dim=-1).fill_diagonal_(torch.inf)
+        for block in (100, 512):
+            assert_close(r2.gather(1, nearest(x, block=block).unsqueeze(1))[:, 0], r2.amin(dim=1), rtol=1e-12, atol=0)
+
+
+@each_size
+def test_the_nearest_to_samples_are_the_same(n, d, monkeypatch):
+    x, samples = table(n, d, torch.float32), table(77, d, torch.float32)
+    for block in (100, 8192):
+        near, plain = both(monkeypatch, lambda block=block: nearest_to(samples, x, block=block))
+        assert_close((samples * x[near]).sum(dim=-1), (samples * x[plain]).sum(dim=-1))
+
+
+# Threads and processes
+
+WORK = """
+import torch, unclump as uc
+torch.set_num_threads(2)
+
+def work(seed=0):
+    random = torch.Generator().manual_seed(seed)
+    x = torch.nn.Parameter(torch.randn(3000, 64, generator=random))
+    optimizer = uc.SphereAdam([x], lr=0.01)
+    for objective in (uc.Sliced(3, generator=random), uc.Energy(uc.Riesz()), uc.KoLeo()):
+        optimizer.zero_grad()
+        objective(x).backward()
+        optimizer.step()
+    return x.detach().clone()
+"""
+
+
+def run(script):
+    subprocess.run([sys.executable, "-c", WORK + script], check=True, timeout=120, env=os.environ)
+
+
+def test_four_threads_at_once_get_what_one_gets():
+    run("""
+from concurrent.futures import ThreadPoolExecutor
+alone = [work(seed) for seed in range(4)]
+with ThreadPoolExecutor(4) as pool:
+    for _ in range(5):
+        for mine, theirs in zip(alone, pool.map(work, range(4))):
+            torch.testing.assert_close(mine, theirs)
+""")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_can_use_the_loops_after_its_parent():
+    run("""
+import os
+from unclump._numba import _threads
+def sums():  # the loops alone: torch's own threads do not survive a fork
+    x = torch.nn.Parameter(uc.project(torch.arange(640_000.0).view(-1, 64).sin()))
+    x.grad = torch.ones_like(x)
+    uc.SphereAdam([x], lr=0.1).step()
+    return x.detach().numpy().sum()
+mine = sums()
+assert _threads.cache_info().currsize == 1
+child = os.fork()
+if child == 0:
+    torch.set_num_threads(1)
+    with torch.no_grad():
+        torch.get_num_threads = lambda: 2  # torch itself stays on one, as in a data loader's worker
+        os._exit(0 if abs(sums() - mine) < 1e-2 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+""")
