@@ -140,6 +140,7 @@ def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_difference
     y = x.clone().requires_grad_()
     total = kernel_sum(y, kernel, block=50)
     (gradient,) = torch.autograd.grad(total, y)
-    assert_close(total.item(), expected_sum, rtol=2e-6, atol=0)
+    # Without the loops near pairs come from products in double precision, which are off by 1e-15 in r2 = 1e-10.
+    assert_close(total.item(), expected_sum, rtol=2e-6 if fused else 5e-5, atol=0)
     errors = (gradient - expected_gradient).norm(dim=-1) / expected_gradient.norm(dim=-1)
-    assert errors.max() < 1e-5
+    assert errors.max() < (5e-6 if fused else 5e-5)
