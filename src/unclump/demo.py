@@ -26,8 +26,8 @@ def main() -> None:
     start = time.perf_counter()
     generator = torch.Generator().manual_seed(1)
     print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:")
-    opened = disperse(table, Sliced(circles=8, generator=generator), steps=500, lr=0.02, progress=True).points
-    spread = disperse(opened, KoLeo(), steps=200, lr=0.005, progress=True).points
+    opened = disperse(table, Sliced(circles=8, generator=generator), steps=300, lr=0.02, progress=True).points
+    spread = disperse(opened, KoLeo(), steps=150, lr=0.005, progress=True).points
     seconds = time.perf_counter() - start
     print(f"\nDispersed in {seconds:.1f} s.\n")
     before, after = (summary(x, samples=5_000, generator=torch.Generator().manual_seed(2)) for x in (table, spread))

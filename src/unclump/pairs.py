@@ -3,9 +3,10 @@ r"""The pairwise engine: nearest neighbours and kernel sums over blocks of the u
 Memory is O(n d + block^2), whatever n; a block that holds everything is the dense case. Sums come with their exact
 gradient from the same pass.
 
-:math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y \rangle` in float32 would lose every angle below 0.02 degrees.
-The fused loops take it for far pairs only, and measure near ones by their differences; the torch path computes blocks
-in double precision, where :math:`r^2` is right to 1e-15: a pair 1e-5 apart to five digits, one 1e-6 apart to three.
+As :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y \rangle` in float32, the squared chord would lose every
+angle below 0.02 degrees. The fused loops take it for far pairs only, and measure near ones by their differences; the
+torch path computes blocks in double precision, where it is right to 1e-15: a pair 1e-5 apart to five digits, one 1e-6
+apart to three.
 
 **Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair,
 and no other, is taken to be `apart`, the root of the precision, along a direction that is tangent at both: the later
