@@ -96,5 +96,5 @@ def value_and_gradient(objective, x, *, autocast=False):
     x = x.clone().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
         value = objective(x)
-    value.backward()
+        value.backward()
     return value.detach(), x.grad

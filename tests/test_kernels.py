@@ -100,6 +100,19 @@ def test_means_known_in_closed_form():
     assert_close(kernel_mean(Riesz(0.5, "geodesic"), 2), 2 / math.sqrt(math.pi))
 
 
+@pytest.mark.parametrize(
+    ("kernel", "d"),
+    [(Laplace(1e4), 3), (Laplace(200.0), 128), (Riesz(120.0, "geodesic"), 128), (Laplace(50.0, "chordal"), 2)],
+)
+def test_mean_of_a_sharp_kernel_is_found_where_its_weight_is(kernel, d):
+    theta = torch.logspace(-9, math.log10(math.pi / 2), 400_001, dtype=torch.float64)
+    theta = torch.cat([theta, math.pi - theta.flip(0)[1:]])
+    log_density = (d - 2) * theta.sin().log() - special.betaln(0.5, (d - 1) / 2)
+    values = kernel(4 * (theta / 2).sin() ** 2).clamp_max(1e300)  # it overflows where there is nothing to weigh
+    expected = torch.trapezoid(values * log_density.exp(), theta).item()
+    assert_close(kernel_mean(kernel, d), expected, rtol=1e-5, atol=0)
+
+
 def test_mean_of_a_sharp_gaussian_is_finite_in_high_dimension():
     assert_close(math.log(kernel_mean(Gaussian(500.0), 4096)), 500**2 / (2 * 4096), rtol=0.02, atol=0)
 

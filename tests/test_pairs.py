@@ -144,3 +144,15 @@ def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_difference
     assert_close(total.item(), expected_sum, rtol=2e-6 if fused else 5e-5, atol=0)
     errors = (gradient - expected_gradient).norm(dim=-1) / expected_gradient.norm(dim=-1)
     assert errors.max() < (5e-6 if fused else 5e-5)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("distance", [0.0, 1e-6, 1e-3])
+def test_a_kernel_too_steep_for_any_number_has_finite_forces(distance, dtype, fused, monkeypatch):
+    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    x = near_pair(distance, dtype).requires_grad_()
+    total = kernel_sum(x, Riesz(64.0))
+    total.backward()
+    assert total.isfinite()
+    assert x.grad.isfinite().all()

@@ -78,6 +78,15 @@ def test_measures_name_the_rows_that_have_no_direction(measure):
             ValueError,
             r"samples in the 3 dimensions of the points, got shape \(4, 4\)",
         ),
+        (
+            lambda: uc.sliced(torch.eye(3), torch.tensor([[0, 3]])),
+            (ValueError, IndexError),
+            r"axes from 0 to 2|out of bounds",
+        ),
+        (lambda: uc.kernel_mean("gaussian", 3), TypeError, r"a kernel such as"),
+        (lambda: uc.mmd_test(torch.eye(3), "gaussian"), TypeError, r"a kernel such as"),
+        (lambda: uc.mmd_variance(torch.eye(5), "gaussian"), TypeError, r"a kernel such as"),
+        (lambda: uc.mmd_deviation(9, "gaussian", 0.1), TypeError, r"a kernel such as"),
         (lambda: uc.sliced(torch.eye(3), uc.great_circles(2, 5)), ValueError, r"circles in the 3 dimensions"),
     ],
 )

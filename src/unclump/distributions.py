@@ -35,7 +35,7 @@ class _UnitVectors(constraints.Constraint):
 
     def check(self, value: Tensor) -> Tensor:
         norm: Tensor = vector_norm(full_precision(value), dim=-1)
-        return (norm - 1).abs() < _UNIT_TOLERANCE
+        return (norm - 1).abs() < max(_UNIT_TOLERANCE, torch.finfo(value.dtype).eps)
 
 
 class _AroundMean(Distribution, ABC):

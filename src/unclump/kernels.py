@@ -11,10 +11,12 @@ and hashes. Each falls with the distance, which is one of
   one, so that nothing is singular, and coinciding points hardly repel.
 """
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,10 +24,11 @@ from jaxtyping import Float
 from scipy import integrate, special
 from torch import Tensor
 
-from unclump._checks import check_choice, check_count, check_number, check_positive
+from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.sphere import angle_of
 
 DISTANCES = ("chordal", "geodesic", "shifted")
+_PRECISE: Any = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}
 
 
 class Kernel(ABC):
@@ -134,6 +137,14 @@ class Laplace(Kernel):
     def log_self(self) -> float:
         return -self.gamma if self.distance == "shifted" else 0.0
 
+    def relative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        nearest = 1 if self.distance == "shifted" else 0
+        return torch.exp(-self.gamma * (torch.sqrt(_squared_distance(r2, self.distance)) - nearest))
+
+    def relative_derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        slope = _squared_distance_derivative(r2, self.distance)
+        return -self.gamma / 2 * self.relative(r2) / torch.sqrt(_squared_distance(r2, self.distance)) * slope
+
 
 @dataclass(frozen=True)
 class Riesz(Kernel):
@@ -221,6 +232,7 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
         >>> print(round(kernel_mean(Gaussian(gamma=1.0), 3), 6), round(math.sinh(1), 6))
         1.175201 1.175201
     """
+    check_kernel(kernel, Kernel)
     check_count("d", d, at_least=2)
     mean: float = _constant_mean(kernel, d)
     return mean
@@ -248,21 +260,30 @@ def _cached_mean(kernel: Kernel, d: int) -> float:
 
 
 def _mean_by_quadrature(kernel: Kernel, d: int) -> float:
-    def integrand(theta: float) -> float:
-        r2 = torch.tensor(4 * math.sin(theta / 2) ** 2, dtype=torch.float64)
-        return kernel(r2).item() * math.sin(theta) ** (d - 2)
-
     if isinstance(kernel, Riesz) and kernel.distance == "geodesic" and kernel.s > d - 2:
         # theta^(d - 2 - s) is integrable but singular: it goes into the quadrature's weight
         total, _ = integrate.quad(
-            lambda theta: np.sinc(theta / math.pi) ** (d - 2),
-            0,
-            math.pi,
-            weight="alg",
-            wvar=(d - 2 - kernel.s, 0),
+            lambda theta: np.sinc(theta / math.pi) ** (d - 2), 0, math.pi, weight="alg", wvar=(d - 2 - kernel.s, 0)
         )
-    else:
-        reach = 15 / math.sqrt(d)  # beyond it the density of the angle is below exp(-100) of its peak
-        low, high = max(0.0, math.pi / 2 - reach), min(math.pi, math.pi / 2 + reach)
-        total, _ = integrate.quad(integrand, low, high, epsabs=1e-12, epsrel=1e-11, limit=200)
-    return float(total / special.beta(0.5, (d - 1) / 2))
+        return float(total / special.beta(0.5, (d - 1) / 2))
+
+    def log_density(theta: Any) -> Any:
+        return (d - 2) * np.log(np.sin(theta)) - special.betaln(0.5, (d - 1) / 2)
+
+    def values(theta: Any) -> Any:
+        return kernel(torch.as_tensor(4 * np.sin(np.asarray(theta) / 2) ** 2)).numpy()
+
+    # Either factor may be sharp, far from where the other is: look where their product has its weight.
+    near = np.geomspace(1e-9, math.pi / 2, 4000)
+    grid = np.concatenate([near, math.pi - near[-2::-1]])
+    with np.errstate(divide="ignore"):  # the mass of an interval as wide as it is far from its end
+        weight = np.log(np.abs(values(grid))) + log_density(grid) + np.log(np.minimum(grid, math.pi - grid))
+    weight[weight == math.inf] = -math.inf  # a kernel that overflows where there is nothing to weigh
+    peak, counts = weight.max(), np.flatnonzero(weight > weight.max() - 50)
+    low, high = grid[max(counts[0] - 1, 0)], grid[min(counts[-1] + 1, len(grid) - 1)]
+    breaks = np.unique([low if counts[0] > 0 else 0.0, grid[weight.argmax()], high if high < grid[-1] else math.pi])
+    total = sum(
+        integrate.quad(lambda theta: float(values(theta) * np.exp(log_density(theta) - peak)), a, b, **_PRECISE)[0]
+        for a, b in itertools.pairwise(breaks)
+    )
+    return float(total * math.exp(peak))

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count, check_number
+from unclump._checks import check_count, check_kernel, check_number
 from unclump.kernels import Kernel
 from unclump.table import directions, mean_over_pairs, sums_over_others
 
@@ -35,6 +35,7 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
         >>> round(mmd_variance(half_circle, Gaussian(gamma=1.0)), 4)
         0.0134
     """
+    check_kernel(kernel, Kernel)
     x = directions(x, at_least=4)
     n = len(x)
     center = mean_over_pairs(x, kernel)  # any constant leaves the variance as it is; this one costs no digits
@@ -75,6 +76,7 @@ def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
         >>> round(mmd_deviation(1000, Laplace(gamma=1.0), 0.05), 4)
         0.0524
     """
+    check_kernel(kernel, Kernel)
     check_count("n", n, at_least=2)
     check_number("probability", probability)
     if not 0 < probability < 1:

@@ -9,8 +9,8 @@ torch path computes blocks in double precision, where it is right to 1e-15: a pa
 apart to three.
 
 **Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair,
-and no other, is taken to be `apart`, the root of the precision, along a direction that is tangent at both: the later
-row one way and the earlier one the other. Values and gradients stay finite, and the rows come apart.
+and none farther apart than the precision, is taken to be `apart`, the root of it, along a direction that is tangent at
+both: the later row one way and the earlier one the other. Values and gradients stay finite, and the rows come apart.
 """
 
 import math
@@ -145,6 +145,12 @@ def escape(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
     return project(tangent(x, axis))
 
 
+def _bounded(slopes: Tensor) -> Tensor:
+    """Slopes that overflow would make forces of infinity less infinity; so large a number is as good."""
+    largest = torch.finfo(slopes.dtype).max ** 0.9
+    return slopes.clamp(-largest, largest)
+
+
 class _Pairs:
     """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs."""
 
@@ -208,7 +214,7 @@ class _KernelSum(torch.autograd.Function):
                 values.fill_diagonal_(0)
             total += values.sum() * (1 if rows == columns else 2)
             if ctx.needs_input_grad[0]:
-                slopes = kernel.derivative(r2)
+                slopes = _bounded(kernel.derivative(r2))
                 if rows == columns:
                     slopes.fill_diagonal_(0)
                 pairs.add_forces(2 * slopes, coincide, rows, columns)  # both orders of every pair
@@ -239,7 +245,7 @@ def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tupl
             coincide = near.r2 <= pairs.coincident
             r2 = torch.where(coincide, pairs.apart**2, near.r2)
             total += 2 * kernel(r2).sum().item()
-            near_slopes = kernel.derivative(r2)
+            near_slopes = _bounded(kernel.derivative(r2))
             loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), pairs.gradient)
             push = torch.where(coincide, near_slopes, 0)
             pairs.pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
@@ -274,7 +280,7 @@ class _KernelMatrix(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
         everything = slice(0, len(x))
         r2, coincide = _Pairs(x).block(everything, everything)
-        ctx.save_for_backward(x, coincide, kernel.derivative(r2).fill_diagonal_(0))
+        ctx.save_for_backward(x, coincide, _bounded(kernel.derivative(r2)).fill_diagonal_(0))
         on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
         return kernel(torch.where(on_diagonal, 0, r2))
 

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS
-from unclump import MMD, Gaussian, Laplace, Riesz, Uniformity, energy, kernel_mean, mmd, uniform, uniformity
+from unclump import MMD, Gaussian, Laplace, Riesz, Uniformity, _numba, energy, kernel_mean, mmd, uniform, uniformity
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 POSITIVE = [kernel for kernel in KERNELS if not math.isnan(kernel.log_self)]
@@ -18,10 +18,11 @@ def kernel_of(kernel, x, i, j):
 @each_kernel
 def test_energy_is_the_mean_over_ordered_pairs(kernel, points):
     x = points(7, 3)
-    pairs = [kernel_of(kernel, x, i, j) for i in range(7) for j in range(7) if i != j]
-    assert_close(energy(x, kernel), torch.stack(pairs).mean(), rtol=1e-12, atol=1e-15)
-    single = x.float()
-    assert_close(energy(single, kernel), torch.stack(pairs).mean().float(), rtol=1e-6, atol=1e-7)
+    for points_of_dtype, rtol, atol in ((x, 1e-12, 1e-15), (x.float(), 1e-6, 1e-7)):
+        y = points_of_dtype.double()
+        pairs = [kernel_of(kernel, y, i, j) for i in range(7) for j in range(7) if i != j]
+        value = energy(points_of_dtype, kernel)
+        assert_close(value.double(), torch.stack(pairs).mean(), rtol=rtol, atol=atol)
 
 
 @pytest.mark.parametrize("kernel", POSITIVE, ids=repr)
@@ -60,6 +61,32 @@ def test_uniformity_does_not_overflow_at_high_concentration():
     x = torch.eye(3)
     assert_close(uniformity(x, Gaussian(1e3)).item(), 1e3 - math.log(3))
     assert uniformity(x.requires_grad_(), Gaussian(1e3)).isfinite()
+
+
+def test_uniformity_of_a_sharp_shifted_kernel_does_not_overflow():
+    x = torch.eye(3, requires_grad=True)
+    value = uniformity(x, Laplace(1e3, "shifted"))
+    value.backward()
+    assert_close(value.item(), -1e3 - math.log(3))
+    assert x.grad.isfinite().all()
+
+
+def test_mmd_of_a_sharp_gaussian_is_finite():
+    assert mmd(torch.eye(3), Gaussian(100.0)).isfinite()
+    with pytest.raises(ValueError, match="use a smaller gamma"):
+        mmd(torch.eye(3), Gaussian(800.0))
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("fused", [True, False])
+def test_what_is_not_finite_stays_so_and_harms_nothing(value, fused, monkeypatch):
+    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    x = torch.eye(40).requires_grad_()
+    with torch.no_grad():
+        x[3, 5] = value
+    total = energy(x, Gaussian())
+    total.backward()
+    assert not total.isfinite() or not x.grad.isfinite().all()
 
 
 def test_energy_too_large_for_its_dtype_saturates():

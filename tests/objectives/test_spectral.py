@@ -34,6 +34,11 @@ def test_more_points_than_the_kernel_can_tell_apart_are_finite(points):
     assert x.grad.isfinite().all()
 
 
+def test_refuses_the_geodesic_gaussian_which_is_not_positive_definite():
+    with pytest.raises(ValueError, match=r"positive definite kernel, got Gaussian.*use Laplace"):
+        LogDet(Gaussian(1.0, "geodesic"))
+
+
 def test_refuses_kernels_that_are_infinite_on_the_diagonal():
     with pytest.raises(ValueError, match=r"positive and finite at coinciding points"):
         LogDet(Riesz(1.0))

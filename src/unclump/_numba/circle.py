@@ -39,6 +39,11 @@ def coefficients(
 
 def columns(x: Float[Tensor, "n d"], axes: Int[Tensor, " m"]) -> Float[Tensor, "m n"]:
     """The columns `x.mT[axes]`, in one pass over the rows."""
+    d = x.shape[1]
+    if axes.min() < 0 or axes.max() >= d:  # a loop would read whatever lies there
+        raise ValueError(
+            f"expected axes from 0 to {d - 1}, got {axes.min()} to {axes.max()}; draw them with axis_circles(..., {d})"
+        )
     found = x.new_empty(len(axes), len(x))
     arrays = x.detach().contiguous().numpy(), axes.numpy(), found.numpy()
     share(lambda start, stop: _columns(*arrays, start, stop), len(x), at_least=_least(x.mT))

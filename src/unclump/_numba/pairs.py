@@ -133,7 +133,7 @@ def _evaluate(
         row, norm, count, total = block[i], a2[i], np.int32(0), 0.0
         for j in range(len(row)):
             r2 = norm + b2[j] - _TWO * row[j]
-            near = (r2 < low) | (r2 > high)
+            near = not (r2 >= low and r2 <= high)  # NaN counts as near, and is measured again
             place = np.float32(0) if near else (r2 - low) * per_step
             node = min(np.int32(place), last)
             t = place - np.float32(node)

@@ -9,7 +9,7 @@ from torch import Tensor
 from unclump._checks import check_kernel, check_points
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective
-from unclump.pairs import kernel_sum
+from unclump.pairs import kernel_sum, narrow, widen
 from unclump.sphere import full_precision
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
@@ -90,9 +90,10 @@ def mmd(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     if math.isinf(mean):
         raise ValueError(
             f"expected a kernel with a finite mean on the sphere in {x.shape[1]} dimensions, got {kernel}; "
-            f"use s < {x.shape[1] - 1}, or Energy, which needs no mean"
+            + (f"use s < {x.shape[1] - 1}" if isinstance(kernel, Riesz) else "use a smaller gamma")
+            + ", or Energy, which needs no mean"
         )
-    return energy(x, kernel) - mean
+    return narrow(widen(energy(x, kernel)) - mean, full_precision(x).dtype)
 
 
 def check_finite_self(kernel: Kernel) -> None:

@@ -87,7 +87,7 @@ class _ToEvenSpacing(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        coordinates = circle_coordinates(x, circles)
+        coordinates = circle_coordinates(x.detach(), circles)
         along, across = coordinates.unbind(dim=1)
         gap = unevenness(torch.atan2(across, along))
         if ctx.needs_input_grad[0]:
@@ -99,7 +99,8 @@ class _ToEvenSpacing(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         coefficients, circles = ctx.saved_tensors
-        return _combine(grad_output * coefficients, circles, ctx.d), None
+        with without_autocast(grad_output.device):
+            return _combine(grad_output * coefficients, circles, ctx.d), None
 
 
 _to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump.kernels import Kernel, Relative
+from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective
 from unclump.objectives.energy import RBF, check_finite_self
 from unclump.pairs import kernel_matrix, narrow
@@ -32,12 +32,21 @@ def log_det(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
         tensor(0.0009)
     """
     check_points(x, at_least=2)
-    check_finite_self(kernel)
+    _check_definite(kernel)
     n = len(x)
     relative = kernel_matrix(full_precision(x), Relative(kernel))
     rounding = n * torch.finfo(relative.dtype).eps * torch.eye(n, dtype=relative.dtype, device=x.device)
     log_determinant = torch.linalg.slogdet(relative + rounding).logabsdet
     return narrow(-log_determinant / n - kernel.log_self, full_precision(x).dtype)
+
+
+def _check_definite(kernel: Kernel) -> None:
+    check_finite_self(kernel)
+    if isinstance(kernel, Gaussian) and kernel.distance == "geodesic":
+        raise ValueError(
+            f"expected a positive definite kernel, got {kernel}: its determinant may be negative; "
+            'use Laplace(), or Gaussian(distance="chordal")'
+        )
 
 
 class LogDet(Objective):
@@ -47,7 +56,7 @@ class LogDet(Objective):
 
     def __init__(self, kernel: Kernel = RBF) -> None:
         super().__init__()
-        check_finite_self(kernel)
+        _check_definite(kernel)
         self.kernel = kernel
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
