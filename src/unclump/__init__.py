@@ -50,6 +50,8 @@ from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
 
+__version__ = "0.1.0"
+
 __all__ = [
     "MMD",
     "SSW",

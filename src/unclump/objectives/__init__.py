@@ -63,6 +63,8 @@ def objective(name: str, **options: Any) -> Objective:
 def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
     if isinstance(given, Kernel):
         return given
+    if not isinstance(given, str | Mapping):
+        raise TypeError(f"expected a kernel, its name, or a mapping with its name and options, got {given!r}")
     options = {"name": given} if isinstance(given, str) else dict(given)
     name = str(options.pop("name", None))
     check_choice("the kernel's name", name, _KERNELS)
