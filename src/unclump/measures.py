@@ -223,6 +223,11 @@ def _select(stream: Callable[[], Iterator[Tensor]], rank: int) -> Tensor:
         rank -= int(up_to[chosen] - counts[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
         if counts[chosen] <= _KEPT:
-            kept = [values[(values >= low) & (values < low + width)] for values in stream()]
-            return torch.cat(kept).sort().values[rank:]
+            # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
+            kept, filled = torch.empty(int(counts[chosen]), dtype=torch.float64), 0
+            for values in stream():
+                found = values[(values >= low) & (values < low + width)]
+                kept[filled : filled + len(found)] = found
+                filled += len(found)
+            return kept.sort().values[rank:]
     return torch.full((int(counts[chosen]) - rank,), low, dtype=torch.float64)
