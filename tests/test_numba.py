@@ -11,9 +11,8 @@ from torch.testing import assert_close
 
 from tests.cases import KERNELS, value_and_gradient
 from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
-from unclump._numba.circle import _ascending
-from unclump.circle import unevenness
-from unclump.pairs import kernel_sum, nearest, nearest_to
+from unclump._numba.circle import _angles, _ascend
+from unclump.pairs import distances_to, kernel_sum, nearest, nearest_distances, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
@@ -174,15 +173,19 @@ def test_radix_order_is_the_stable_order(kind, n):
     angles = CIRCLES[kind](n).contiguous()
     for row in angles:
         keys = [np.empty(n, np.uint64) for _ in range(2)]
-        found = _ascending(row.numpy().view(np.uint32), *keys) & np.uint64(2**32 - 1)
+        found = _ascend(row.numpy().view(np.uint32), *keys)[0] & np.uint64(2**32 - 1)
         assert_close(torch.from_numpy(found.astype(np.int64)), row.argsort(stable=True))
 
 
-@pytest.mark.parametrize("kind", ["random", "ties", "zeros of both signs", "the cut", "tiny"])
-@pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300, 70_000])
-def test_unevenness_is_the_same(kind, n, monkeypatch):
-    angles = CIRCLES[kind](n)
-    assert_close(*both(monkeypatch, lambda: unevenness(angles)), rtol=1e-5, atol=1e-6)
+def test_arc_tangents_are_right_to_the_last_digit_but_one():
+    around = torch.linspace(-torch.pi, torch.pi, 10_001, dtype=torch.float64)
+    edges = torch.tensor([[0.0, 1], [0, -1], [1, 0], [-1, 0], [1, 1e-30], [1e-30, 1], [0, 0]], dtype=torch.float64)
+    coordinates = torch.cat([torch.stack([around.cos(), around.sin()], dim=1), edges]).mT.float().contiguous()
+    angles = np.empty(coordinates.shape[1], np.float32)
+    total = _angles(coordinates.numpy(), 0, angles)
+    exact = torch.atan2(coordinates[1].double(), coordinates[0].double())
+    assert_close(torch.from_numpy(angles).double(), exact, rtol=2e-7, atol=1e-37)
+    assert total == pytest.approx(exact.sum().item(), abs=1e-3)
 
 
 @each_size
@@ -238,6 +241,38 @@ def test_the_nearest_to_samples_are_the_same(n, d, monkeypatch):
     for block in (100, 8192):
         near, plain = both(monkeypatch, lambda block=block: nearest_to(samples, x, block=block))
         assert_close((samples * x[near]).sum(dim=-1), (samples * x[plain]).sum(dim=-1))
+
+
+@each_size
+@pytest.mark.parametrize("distance", ["geodesic", "chordal", "squared"])
+def test_distances_to_the_nearest_and_their_derivatives_are_the_same(n, d, distance, monkeypatch):
+    x, weights = table(n, d, torch.float32), torch.rand(n, generator=torch.Generator().manual_seed(0))
+    near = nearest(x)
+
+    def compute():
+        y = x.clone().requires_grad_()
+        distances = nearest_distances(y, near, distance=distance)
+        (gradient,) = torch.autograd.grad((distances * weights).sum(), y, create_graph=True)
+        distances.backward(weights)
+        return distances.detach(), gradient.detach(), y.grad
+
+    fused, plain = both(monkeypatch, compute)
+    assert_close(fused, plain, rtol=2e-5, atol=1e-5)  # the row of zeros has forces from all sides
+
+
+@each_size
+def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
+    x, samples = table(n, d, torch.float32), table(77, d, torch.float32)
+    samples[5] = -x[0]
+
+    def compute():
+        a, b = samples.clone().requires_grad_(), x.clone().requires_grad_()
+        angles = distances_to(a, b, torch.arange(77) % n)
+        angles.sum().backward()
+        return angles.detach(), a.grad, b.grad
+
+    fused, plain = both(monkeypatch, compute)
+    assert_close(fused, plain, **TOLERANCE[torch.float32])
 
 
 # Threads and processes

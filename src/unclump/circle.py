@@ -6,11 +6,11 @@ Rows are circles, columns are points: (k, n).
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.linalg import vector_norm
 
-from unclump import _numba
 from unclump._checks import check_count
 from unclump._random import standard_normal, unit_interval
-from unclump.sphere import project, tangent
+from unclump.sphere import tangent
 
 
 def great_circles(
@@ -31,10 +31,16 @@ def great_circles(
     check_count("circles", count)
     check_count("d", d, at_least=2)
     pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
-    p, q = project(pairs).unbind(dim=1)
-    q = project(tangent(p, q))
-    q = project(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
+    p, q = _unit(pairs).unbind(dim=1)
+    q = _unit(tangent(p, q))
+    q = _unit(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
     return torch.stack([p, q], dim=1)
+
+
+def _unit(x: Tensor) -> Tensor:
+    """`x` of norm one; Gaussian vectors are neither tiny nor huge."""
+    norm: Tensor = vector_norm(x, dim=-1, keepdim=True)
+    return x / norm
 
 
 def axis_circles(
@@ -66,14 +72,7 @@ def circle_coordinates(
 ) -> Float[Tensor, "k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     vectors = circles.flatten(end_dim=1)
-    if circles.is_floating_point():
-        products = vectors @ x.mT
-    elif not x.requires_grad and _numba.usable(x):
-        from unclump._numba.circle import columns
-
-        products = columns(x, vectors)
-    else:
-        products = x.mT[vectors]
+    products = vectors @ x.mT if circles.is_floating_point() else x.mT[vectors]
     return products.view(len(circles), 2, len(x))
 
 
@@ -125,10 +124,6 @@ def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """
-    if angles.dtype is torch.float32 and _numba.usable(angles):
-        from unclump._numba.circle import unevenness as ranked_by_radix
-
-        return ranked_by_radix(angles)
     order = angles.argsort(dim=-1, stable=True)
     places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
     placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles))

@@ -22,10 +22,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from torch.linalg import vector_norm
 
 from unclump import _numba
 from unclump.kernels import Kernel
-from unclump.sphere import project, tangent, without_autocast
+from unclump.sphere import angle, project, tangent, without_autocast
 
 Block = tuple[slice, slice]
 
@@ -58,7 +59,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
     """
     block = block or block_size(x)
     if x.dtype is torch.float32 and _numba.usable(x):
-        from unclump._numba import pairs as loops
+        from unclump._numba import nearest as loops
 
         with without_autocast(x.device):
             return loops.nearest(x, upper_triangle(len(x), block), block)
@@ -87,7 +88,7 @@ def nearest_to(
     samples, x = samples.detach(), x.detach()
     block = block or 16 * block_size(x)
     if x.dtype is torch.float32 and _numba.usable(samples, x):
-        from unclump._numba import pairs as loops
+        from unclump._numba import nearest as loops
 
         return loops.nearest_to(samples, x, block)
     largest = samples.new_full((len(samples),), -math.inf)
@@ -100,12 +101,70 @@ def nearest_to(
     return index
 
 
+def nearest_distances(
+    x: Float[Tensor, "n d"], near: Int[Tensor, " n"], *, distance: str = "chordal"
+) -> Float[Tensor, " n"]:
+    """The distances of all points to the given other one of each, with coinciding rows taken apart.
+
+    Args:
+        x: Points on the sphere.
+        near: From `nearest`.
+        distance: "chordal", "geodesic" or "squared".
+    """
+    if x.dtype is torch.float32 and _numba.usable(x):
+        return _distances(x, x, near, distance, apart(x.dtype))
+    return _length(separation(x, near), x + x[near], distance)
+
+
+def distances_to(
+    samples: Float[Tensor, "m d"], x: Float[Tensor, "n d"], near: Int[Tensor, " m"]
+) -> Float[Tensor, " m"]:
+    """The angles between samples and the points whose row numbers are given."""
+    if x.dtype is torch.float32 and _numba.usable(samples, x):
+        return _distances(samples, x, near, "geodesic", 0.0)
+    return angle(samples, x[near])
+
+
+def _length(difference: Tensor, total: Tensor, distance: str) -> Tensor:
+    if distance == "squared":
+        return difference.square().sum(dim=-1)
+    chord: Tensor = vector_norm(difference, dim=-1)
+    return chord if distance == "chordal" else 2 * torch.atan2(chord, vector_norm(total, dim=-1))
+
+
 def separation(x: Float[Tensor, "n d"], near: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
     """The differences between all points and the given other one of each, with coinciding rows taken apart."""
     difference = x - x[near]
     coincide = (difference == 0).all(dim=-1, keepdim=True)
     side = torch.sign(torch.arange(len(x), device=x.device) - near).unsqueeze(-1)
     return difference + torch.where(coincide, apart(x.dtype) * side * escape(x.detach()), 0)
+
+
+class _Distances(torch.autograd.Function):
+    """Fused distances; only a second derivative needs the operations of torch."""
+
+    @staticmethod
+    def forward(ctx: Any, samples: Tensor, x: Tensor, near: Tensor, distance: str, apart: float) -> Tensor:
+        from unclump._numba import nearest as loops
+
+        ctx.distance, ctx.apart = distance, apart
+        ctx.save_for_backward(samples, x, near)
+        return loops.distances(samples, x, near, distance, apart)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
+        from unclump._numba import nearest as loops
+
+        samples, x, near = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            itself = ctx.apart > 0  # samples and points are one table: all of the gradient is that by the samples
+            difference = separation(x, near) if itself else samples - x[near]
+            plain = _length(difference, samples + x[near], ctx.distance)
+            needed = [True, False] if itself else ctx.needs_input_grad[:2]
+            wanted = [table for table, need in zip((samples, x), needed, strict=True) if need]
+            found = iter(torch.autograd.grad(plain, wanted, grad_output, create_graph=True))
+            return *(next(found) if need else None for need in needed), None, None, None
+        return *loops.distances_backward(samples, x, near, ctx.distance, ctx.apart, grad_output), None, None, None
 
 
 def kernel_sum(x: Float[Tensor, "n d"], kernel: Kernel, *, block: int | None = None) -> Float[Tensor, ""]:
@@ -233,26 +292,26 @@ def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tupl
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
-    pairs, blocks, total = _Pairs(x), loops.Blocks(x, block), 0.0
+    blocks, total = loops.Blocks(x, block), 0.0
+    gradient, pushes = x.new_zeros(x.shape, dtype=torch.float64), x.new_zeros(len(x), dtype=torch.float64)
     for rows, columns in upper_triangle(len(x), block):
         value, slopes, near = blocks.slopes_and_near(rows, columns, table)
         total += value * (1 if rows == columns else 2)
-        a, b = blocks.x[rows], blocks.x[columns]
-        pairs.gradient[rows] += slopes.sum(dim=1, keepdim=True) * a - slopes @ b
+        blocks.add_gradient(slopes, rows, columns, gradient)
         if rows != columns:
-            pairs.gradient[columns] += slopes.sum(dim=0).unsqueeze(-1) * b - slopes.mT @ a
+            blocks.add_gradient(slopes.mT, columns, rows, gradient)
         if len(near.r2) > 0:
-            coincide = near.r2 <= pairs.coincident
-            r2 = torch.where(coincide, pairs.apart**2, near.r2)
+            coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
+            r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
             total += 2 * kernel(r2).sum().item()
             near_slopes = _bounded(kernel.derivative(r2))
-            loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), pairs.gradient)
+            loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), gradient)
             push = torch.where(coincide, near_slopes, 0)
-            pairs.pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
-    pairs.gradient *= 4  # of r2 by each of the points, and both orders of every pair
-    pairs.pushes *= 4
-    gradient = pairs.collected(x.dtype) if pairs.pushes.any() else narrow(pairs.gradient, x.dtype)
-    return narrow(pairs.wide.new_tensor(total), x.dtype), gradient
+            pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
+    if pushes.any():
+        gradient += apart(x.dtype) * pushes.unsqueeze(-1) * escape(blocks.x.double())
+    # By each of the points, and both orders of every pair: four times.
+    return narrow(gradient.new_tensor(total), x.dtype), narrow(4 * gradient, x.dtype)
 
 
 @lru_cache(maxsize=256)
@@ -268,7 +327,7 @@ def _table(kernel: Kernel) -> Tensor | None:
     values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
     largest, steepest = values.abs().max(), slopes.abs().max()
     table = hermite(values, slopes, step)
-    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
+    error = (nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) @ table.double() - kernel(between)).abs().max()
     serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
     return table if serves else None
 
@@ -293,5 +352,6 @@ class _KernelMatrix(torch.autograd.Function):
         return pairs.collected(x.dtype), None
 
 
+_distances: Callable[[Tensor, Tensor, Tensor, str, float], Tensor] = _Distances.apply
 _kernel_sum: Callable[[Tensor, Kernel, int], Tensor] = _KernelSum.apply
 _kernel_matrix: Callable[[Tensor, Kernel], Tensor] = _KernelMatrix.apply

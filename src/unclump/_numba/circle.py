@@ -1,16 +1,21 @@
-r"""Even spacing on circles in float32: ranks by radix sort, and what follows from them in the same pass."""
+r"""Distance to even spacing on circles, with its gradient, in float32: two passes over the table and a sort a circle.
+
+The first pass takes every point's coordinates and length; on each circle, angles, ranks by radix sort, and what follows
+from them come one after the other while they are in the cache; the last pass writes the gradient.
+"""
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, UInt32, UInt64
+from jaxtyping import Float32, Float64, Int, UInt32, UInt64
 from torch import Tensor
 
 from unclump._numba import share
-from unclump._numba.compiler import compiled
+from unclump._numba.compiler import compiled, compiled_in_any_order
 
-_A_THREAD = 2**14  # angles, or entries of a table, that are worth a thread
+_A_THREAD = 2**13  # angles, or rows of a table, that are worth a thread
 
 _DIGIT = 11  # bits a pass: three passes for 32, and counts that stay in the fastest cache
 _DIGITS = 2**_DIGIT
@@ -18,76 +23,187 @@ _LOW = np.uint64(_DIGITS - 1)
 _NUMBER = np.uint64(2**32 - 1)
 _SIGN, _ALL, _INFINITY = np.uint32(2**31), np.uint32(2**32 - 1), np.uint32(0x7F800000)
 
+_PI, _HALF_PI = np.float32(math.pi), np.float32(math.pi / 2)
+_ZERO, _ONE = np.float32(0), np.float32(1)
 
-def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
-    """`unclump.circle.unevenness`."""
-    angles = angles.detach().contiguous()
-    gaps = torch.empty_like(angles)
-    arrays = angles.numpy(), angles.numpy().view(np.uint32), gaps.numpy()
-    share(lambda start, stop: _unevenness(*arrays, start, stop), len(angles), at_least=_least(angles))
-    return gaps
+Table = Float32[np.ndarray, "n d"]
+Coordinates = Float32[np.ndarray, "m n"]
 
 
-def coefficients(
-    coordinates: Float[Tensor, "k 2 n"], gaps: Float[Tensor, "k n"], inverse_norm: Float[Tensor, " n"], smallest: float
-) -> Float[Tensor, "k 2 n"]:
-    """Those of the gradient in `unclump.objectives.sliced`, in the place of the coordinates."""
-    arrays = coordinates.numpy(), gaps.numpy(), inverse_norm.numpy()
-    share(lambda start, stop: _coefficients(*arrays, smallest, start, stop), len(gaps), at_least=_least(gaps))
-    return coordinates
+def _arc_tangent() -> tuple[np.float32, ...]:
+    """atan(t) / t on [0, 1] as a polynomial in t^2, right to 2e-8: its singularity, t^2 = -1, is far away."""
+    nodes = np.polynomial.chebyshev.chebpts1(10) / 2 + 0.5
+    root = np.sqrt(nodes)
+    return tuple(np.polynomial.polynomial.polyfit(nodes, np.arctan(root) / root, 9).astype(np.float32))
 
 
-def columns(x: Float[Tensor, "n d"], axes: Int[Tensor, " m"]) -> Float[Tensor, "m n"]:
-    """The columns `x.mT[axes]`, in one pass over the rows."""
-    d = x.shape[1]
-    if axes.min() < 0 or axes.max() >= d:  # a loop would read whatever lies there
+_A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7, _A8, _A9 = _arc_tangent()
+
+
+def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, Tensor]:
+    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
+    x = x.detach().contiguous()
+    n, vectors = len(x), circles.flatten(end_dim=1)
+    inverse_norm, coordinates = x.new_empty(n), x.new_empty(len(vectors), n)
+    arrays = x.numpy(), vectors.contiguous().numpy(), coordinates.numpy(), inverse_norm.numpy()
+    if not circles.is_floating_point():
+        _check_axes(vectors, x.shape[1])
+        share(lambda start, stop: _along_axes(*arrays, start, stop), n, at_least=_A_THREAD)
+    elif len(circles) == 1:
+        share(lambda start, stop: _along_vectors(*arrays, start, stop), n, at_least=_A_THREAD)
+    else:
+        torch.mm(vectors, x.mT, out=coordinates)
+        share(lambda start, stop: _inverse_norms(x.numpy(), inverse_norm.numpy(), start, stop), n, at_least=_A_THREAD)
+    squares = np.empty(len(circles))
+    there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
+    share(lambda start, stop: _to_even_spacing(*there, start, stop), len(circles), at_least=max(1, _A_THREAD // n))
+    return x.new_tensor(squares.mean() / 2), coordinates
+
+
+def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Tensor:
+    """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
+    vectors = factor * circles.flatten(end_dim=1) if circles.is_floating_point() else circles.flatten()
+    if len(circles) > 1 and circles.is_floating_point():
+        return coefficients.mT @ vectors
+    gradient = coefficients.new_empty(coefficients.shape[1], d)
+    arrays = coefficients.numpy(), vectors.contiguous().numpy(), gradient.numpy()
+
+    def loop(start: int, stop: int) -> None:
+        if circles.is_floating_point():
+            _from_vectors(*arrays, start, stop)
+        else:
+            _from_axes(*arrays, np.float32(factor), start, stop)
+
+    share(loop, len(gradient), at_least=_A_THREAD)
+    return gradient
+
+
+def _check_axes(axes: Int[Tensor, " m"], d: int) -> None:
+    """A loop would read whatever lies there."""
+    least, largest = axes.min(), axes.max()
+    if least < 0 or largest >= d:
         raise ValueError(
-            f"expected axes from 0 to {d - 1}, got {axes.min()} to {axes.max()}; draw them with axis_circles(..., {d})"
+            f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(..., {d})"
         )
-    found = x.new_empty(len(axes), len(x))
-    arrays = x.detach().contiguous().numpy(), axes.numpy(), found.numpy()
-    share(lambda start, stop: _columns(*arrays, start, stop), len(x), at_least=_least(x.mT))
-    return found
 
 
-def from_columns(given: Float[Tensor, "m n"], axes: Int[Tensor, " m"], d: int) -> Float[Tensor, "n d"]:
-    """A table of zeros but for the given columns, added where an axis comes again: in one pass over the rows."""
-    x = given.new_empty(given.shape[1], d)
-    arrays = given.contiguous().numpy(), axes.numpy(), x.numpy()
-    share(lambda start, stop: _from_columns(*arrays, start, stop), len(x), at_least=_least(x.mT))
-    return x
+@compiled_in_any_order
+def _inverse_norms(x: Table, inverse_norm: Float32[np.ndarray, " n"], start: int, stop: int) -> None:
+    for i in range(start, stop):
+        inverse_norm[i] = _inverse_norm(x, i)
 
 
-def _least(rows: Tensor) -> int:
-    """How many rows are worth a thread."""
-    return max(1, _A_THREAD // rows.shape[1])
+@compiled_in_any_order
+def _inverse_norm(x: Table, i: int) -> Any:
+    squared = _ZERO
+    for j in range(x.shape[1]):
+        squared += x[i, j] * x[i, j]
+    if squared > np.float32(1e-30) and squared < np.float32(1e30):
+        return _ONE / math.sqrt(squared)
+    wide = 0.0  # in double precision the squares of single neither vanish nor overflow
+    for j in range(x.shape[1]):
+        wide += np.float64(x[i, j]) * np.float64(x[i, j])
+    return np.float32(1 / math.sqrt(wide)) if wide != 0 else _ZERO
 
 
-@compiled
-def _unevenness(
-    angles: Float[np.ndarray, "k n"],
-    bits: UInt32[np.ndarray, "k n"],
-    gaps: Float[np.ndarray, "k n"],
+@compiled_in_any_order
+def _along_axes(
+    x: Table,
+    axes: Int[np.ndarray, " m"],
+    found: Coordinates,
+    inverse_norm: Float32[np.ndarray, " n"],
     start: int,
     stop: int,
 ) -> None:
-    n = angles.shape[1]
-    keys, spare = np.empty(n, np.uint64), np.empty(n, np.uint64)
-    step = np.float32(math.pi / n)
-    for circle in range(start, stop):
-        total = 0.0
-        for i in range(n):
-            total += angles[circle, i]
-        mean = np.float32(total / n)
-        for rank, key in enumerate(_ascending(bits[circle], keys, spare)):
-            here = key & _NUMBER
-            gaps[circle, here] = angles[circle, here] - mean - np.float32(2 * rank + 1 - n) * step
+    for i in range(start, stop):
+        inverse_norm[i] = _inverse_norm(x, i)
+        for m in range(len(axes)):
+            found[m, i] = x[i, axes[m]]
+
+
+@compiled_in_any_order
+def _along_vectors(
+    x: Table,
+    vectors: Table,
+    found: Coordinates,
+    inverse_norm: Float32[np.ndarray, " n"],
+    start: int,
+    stop: int,
+) -> None:
+    for i in range(start, stop):
+        inverse_norm[i] = _inverse_norm(x, i)
+        for m in range(len(vectors)):
+            product = _ZERO
+            for j in range(x.shape[1]):
+                product += x[i, j] * vectors[m, j]
+            found[m, i] = product
 
 
 @compiled
-def _ascending(
+def _from_axes(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor: float, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        for j in range(x.shape[1]):
+            x[i, j] = 0
+        for m in range(len(axes)):
+            x[i, axes[m]] += factor * given[m, i]
+
+
+@compiled
+def _from_vectors(given: Coordinates, vectors: Table, x: Table, start: int, stop: int) -> None:
+    for i in range(start, stop):
+        first, second = given[0, i], given[1, i]
+        for j in range(x.shape[1]):
+            x[i, j] = first * vectors[0, j] + second * vectors[1, j]
+
+
+@compiled
+def _to_even_spacing(
+    coordinates: Coordinates,
+    inverse_norm: Float32[np.ndarray, " n"],
+    smallest: float,
+    squares: Float64[np.ndarray, " k"],
+    start: int,
+    stop: int,
+) -> None:
+    """Sum the squared distances to even spacing on each circle; put the gradient's coefficients for coordinates."""
+    n, count = coordinates.shape[1], np.float32(len(squares))
+    angles, keys, spare = np.empty(n, np.float32), np.empty(n, np.uint64), np.empty(n, np.uint64)
+    least, step = np.float32(smallest), np.float32(math.pi / n)
+    for circle in range(start, stop):
+        first, second = 2 * circle, 2 * circle + 1
+        mean = np.float32(_angles(coordinates, first, angles) / n)
+        keys, spare = _ascend(angles.view(np.uint32), keys, spare)
+        for rank in range(n):
+            here = keys[rank] & _NUMBER
+            angles[here] -= mean + np.float32(2 * rank + 1 - n) * step  # the gap to its place
+        squares[circle] = _coefficients(coordinates, first, second, inverse_norm, angles, least, count)
+
+
+@compiled_in_any_order
+def _angles(coordinates: Coordinates, circle: int, angles: Float32[np.ndarray, " n"]) -> float:
+    """The arc tangents of the points on a circle, and their sum."""
+    total = 0.0
+    for i in range(coordinates.shape[1]):
+        along, across = coordinates[circle, i], coordinates[circle + 1, i]
+        a, b = abs(along), abs(across)
+        steep = b > a
+        low, high = (a, b) if steep else (b, a)
+        t = low / (high if high > _ZERO else _ONE)
+        u = t * t
+        tail = _A4 + u * (_A5 + u * (_A6 + u * (_A7 + u * (_A8 + u * _A9))))
+        angle = t * (_A0 + u * (_A1 + u * (_A2 + u * (_A3 + u * tail))))
+        angle = _HALF_PI - angle if steep else angle
+        angle = _PI - angle if along < _ZERO else angle
+        angle = -angle if across < _ZERO else angle
+        angles[i] = angle
+        total += np.float64(angle)
+    return total
+
+
+@compiled
+def _ascend(
     bits: UInt32[np.ndarray, " n"], keys: UInt64[np.ndarray, " n"], spare: UInt64[np.ndarray, " n"]
-) -> UInt64[np.ndarray, " n"]:
+) -> tuple[UInt64[np.ndarray, " n"], UInt64[np.ndarray, " n"]]:
     """Numbers of the angles in ascending order, in the lower halves of the keys; equal angles keep their order."""
     starts = np.zeros((3, _DIGITS), np.uint32)
     for i in range(len(bits)):
@@ -100,12 +216,12 @@ def _ascending(
         for value in range(_DIGITS):
             starts[digit, value], before = before, before + starts[digit, value]
         shift = np.uint64(32 + _DIGIT * digit)
-        for key in keys:
-            here = (key >> shift) & _LOW
-            spare[starts[digit, here]] = key
+        for i in range(len(keys)):
+            here = (keys[i] >> shift) & _LOW
+            spare[starts[digit, here]] = keys[i]
             starts[digit, here] += 1
         keys, spare = spare, keys
-    return keys
+    return keys, spare
 
 
 @compiled
@@ -118,39 +234,22 @@ def _ordered(bits: np.uint32) -> np.uint32:
     return bits ^ (_ALL if bits & _SIGN else _SIGN)
 
 
-@compiled
+@compiled_in_any_order
 def _coefficients(
-    coordinates: Float[np.ndarray, "k 2 n"],
-    gaps: Float[np.ndarray, "k n"],
-    inverse_norm: Float[np.ndarray, " n"],
-    smallest: float,
-    start: int,
-    stop: int,
-) -> None:
-    least, count = np.float32(smallest), np.float32(len(gaps))
-    for circle in range(start, stop):
-        first, second = coordinates[circle, 0], coordinates[circle, 1]
-        for i in range(gaps.shape[1]):
-            along, across = first[i] * inverse_norm[i], second[i] * inverse_norm[i]
-            radius = along * along + across * across
-            turn = gaps[circle, i] * inverse_norm[i] / ((least if radius < least else radius) * count)
-            first[i], second[i] = -turn * across, turn * along
-
-
-@compiled
-def _columns(
-    x: Float[np.ndarray, "n d"], axes: Int[np.ndarray, " m"], found: Float[np.ndarray, "m n"], start: int, stop: int
-) -> None:
-    for i in range(start, stop):
-        for m in range(len(axes)):
-            found[m, i] = x[i, axes[m]]
-
-
-@compiled
-def _from_columns(
-    given: Float[np.ndarray, "m n"], axes: Int[np.ndarray, " m"], x: Float[np.ndarray, "n d"], start: int, stop: int
-) -> None:
-    for i in range(start, stop):
-        x[i] = 0
-        for m in range(len(axes)):
-            x[i, axes[m]] += given[m, i]
+    coordinates: Coordinates,
+    first: int,
+    second: int,
+    inverse_norm: Float32[np.ndarray, " n"],
+    gaps: Float32[np.ndarray, " n"],
+    least: float,
+    count: float,
+) -> float:
+    """Those of the gradient, in the place of the coordinates; the sum of the squared gaps."""
+    total = 0.0
+    for i in range(len(gaps)):
+        along, across = coordinates[first, i] * inverse_norm[i], coordinates[second, i] * inverse_norm[i]
+        radius = along * along + across * across
+        turn = gaps[i] * inverse_norm[i] / ((least if radius < least else radius) * count)
+        coordinates[first, i], coordinates[second, i] = -turn * across, turn * along
+        total += np.float64(gaps[i]) * np.float64(gaps[i])
+    return total

@@ -5,7 +5,6 @@ The squared chord :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y 
 measured again, by the differences of their coordinates in double precision.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,12 +16,9 @@ from torch import Tensor
 from unclump._numba import share
 from unclump._numba.compiler import compiled, compiled_in_any_order
 
-Block = tuple[slice, slice]
-
 # Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
 NEAR = 0.1
 
-_ROUNDING = 4e-6  # of a squared chord in float32: generous, for thousands of dimensions
 _TWO, _THREE = np.float32(2), np.float32(3)  # integers would widen the whole expression
 _A_THREAD = 2**16  # pairs that are worth a thread
 
@@ -37,25 +33,32 @@ class Near:
 
 
 class Blocks:
-    """Squared chords between float32 points, block by block, in a buffer that is used again."""
+    r"""Squared chords between float32 points, block by block, in a buffer that is used again.
+
+    The products are those of :math:`(-2 x, \lVert x \rVert^2, 1)` and :math:`(y, 1, \lVert y \rVert^2)`.
+    """
 
     def __init__(self, x: Float32[Tensor, "n d"], size: int) -> None:
         self.x = x.detach().contiguous()
-        self.norms = self.x.double().square().sum(dim=-1).float()
+        self._left, self._right = (x.new_empty(len(x), x.shape[1] + 2) for _ in range(2))
+        _extend(self.x.numpy(), self._left.numpy(), self._right.numpy())
         self._buffer = x.new_empty(min(size, len(x)) ** 2)
 
-    def product(self, rows: slice, columns: slice) -> Float32[Tensor, "a b"]:
-        a, b = self.x[rows], self.x[columns]
+    def squared_chords(self, rows: slice, columns: slice) -> Float32[Tensor, "a b"]:
+        a, b = self._left[rows], self._right[columns]
         return torch.mm(a, b.mT, out=self._buffer[: len(a) * len(b)].view(len(a), len(b)))
 
     def slopes_and_near(
-        self, rows: slice, columns: slice, table: Float32[Tensor, "2048 4"]
+        self, rows: slice, columns: slice, table: Float32[Tensor, "4 2048"]
     ) -> tuple[float, Float32[Tensor, "a b"], Near]:
         """The sum of the far pairs' values, their slopes, with zeros for all others; and the near pairs."""
-        block = self.product(rows, columns)
+        block = self.squared_chords(rows, columns)
         values, counts = np.zeros(len(block)), np.zeros(len(block) + 1, np.int64)
-        arrays = block.numpy(), self.norms[rows].numpy(), self.norms[columns].numpy(), table.numpy()
-        share(partial(_evaluate, *arrays, rows == columns, values, counts[1:]), len(block), at_least=_rows(block))
+        share(
+            partial(_evaluate, block.numpy(), table.numpy(), rows == columns, values, counts[1:]),
+            len(block),
+            at_least=_rows(block),
+        )
         ends = counts.cumsum()
         near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
         if len(near.r2) > 0:
@@ -64,12 +67,17 @@ class Blocks:
             share(partial(_near_pairs, block.numpy(), *places, *lists), len(block), at_least=8)
         return float(values.sum()), block, near
 
+    def add_gradient(self, slopes: Float32[Tensor, "a b"], rows: slice, columns: slice, gradient: Tensor) -> None:
+        r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the rows; the sum of the weights comes from the same product."""
+        product = slopes @ self._right[columns]
+        _add_gradient(product.numpy(), self.x[rows].numpy(), gradient[rows].numpy())
 
-def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
+
+def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "4 k"]:
     """The cubics between equally spaced nodes that have these values and slopes, by the fraction of the step."""
     low, rise = values[:-1], values.diff()
     first, last = step * slopes[:-1], step * slopes[1:]
-    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
+    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise]).float()
 
 
 def _rows(block: Tensor) -> int:
@@ -84,70 +92,64 @@ def add_forces(
     _add_forces(x.numpy(), near.first.numpy(), near.second.numpy(), weights.numpy(), gradient.numpy())
 
 
-def nearest(x: Float32[Tensor, "n d"], blocks: Iterator[Block], size: int) -> Int64[Tensor, " n"]:
-    """`unclump.pairs.nearest` of float32: equal to the exact one, the first of several that are equally near."""
-    chords = Blocks(x, size)
-    index = torch.zeros(len(x), dtype=torch.long)
-    found = chords.x.numpy(), chords.norms.numpy(), np.full(len(x), np.inf), index.numpy()
-    for rows, columns in blocks:
-        block = chords.product(rows, columns)
-        there = block.numpy(), rows.start, columns.start
-        share(partial(_nearer_in_rows, *found, *there), len(block), at_least=_rows(block))
-        if rows != columns:
-            share(partial(_nearer_in_columns, *found, *there), block.shape[1], at_least=_rows(block))
-    return index
-
-
-def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"], block: int) -> Int64[Tensor, " m"]:
-    """`unclump.pairs.nearest_to` of float32: the largest inner product, block by block of the points."""
-    largest, index = np.full(len(samples), -np.inf, np.float32), torch.zeros(len(samples), dtype=torch.long)
-    for start in range(0, len(x), block):
-        products = samples @ x[start : start + block].mT
-        loop = partial(_largest, products.numpy(), start, largest, index.numpy())
-        share(loop, len(samples), at_least=_rows(products))
-    return index
-
-
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
-Norms = Float32[np.ndarray, " a"]
 Numbers = Int[np.ndarray, " k"]
+
+
+@compiled_in_any_order
+def _extend(x: Points, left: Points, right: Points) -> None:
+    d = x.shape[1]
+    for i in range(len(x)):
+        squared = 0.0
+        for j in range(x.shape[1]):
+            left[i, j], right[i, j] = -_TWO * x[i, j], x[i, j]
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        left[i, d], right[i, d] = squared, 1
+        left[i, d + 1], right[i, d + 1] = 1, squared
+
+
+@compiled
+def _add_gradient(product: Points, x: Points, gradient: Float64[np.ndarray, "a d"]) -> None:
+    d = x.shape[1]
+    for i in range(len(x)):
+        for j in range(x.shape[1]):
+            gradient[i, j] += np.float64(product[i, d] * x[i, j] - product[i, j])
 
 
 @compiled_in_any_order
 def _evaluate(
     block: Matrix,
-    a2: Norms,
-    b2: Norms,
-    table: Float32[np.ndarray, "k 4"],
+    table: Float32[np.ndarray, "4 k"],
     diagonal: bool,
     values: Float64[np.ndarray, " a"],
     counts: Numbers,
     start: int,
     stop: int,
 ) -> None:
-    """Replace inner products by slopes, and near ones by infinity; sum each row's values and count its near pairs."""
+    """Replace squared chords by slopes, and near ones by infinity; sum each row's values and count its near pairs."""
     low, high = np.float32(NEAR), np.float32(4 - NEAR)
-    per_step, last = np.float32(len(table) / (4 - 2 * NEAR)), np.int32(len(table) - 1)
+    per_step, last = np.float32(table.shape[1] / (4 - 2 * NEAR)), np.int32(table.shape[1] - 1)
     for i in range(start, stop):
-        row, norm, count, total = block[i], a2[i], np.int32(0), 0.0
-        for j in range(len(row)):
-            r2 = norm + b2[j] - _TWO * row[j]
+        count, total = np.int32(0), np.float32(0)
+        for j in range(block.shape[1]):
+            r2 = block[i, j]
             near = not (r2 >= low and r2 <= high)  # NaN counts as near, and is measured again
-            place = np.float32(0) if near else (r2 - low) * per_step
+            place = (r2 - low) * per_step
+            place = np.float32(0) if near else place
             node = min(np.int32(place), last)
             t = place - np.float32(node)
-            c0, c1, c2, c3 = table[node, 0], table[node, 1], table[node, 2], table[node, 3]
+            c0, c1, c2, c3 = table[0, node], table[1, node], table[2, node], table[3, node]
             value = c0 + t * (c1 + t * (c2 + t * c3))
             slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
-            total += 0.0 if near else np.float64(value)
-            row[j] = np.float32(np.inf) if near else slope
+            total += np.float32(0) if near else value
+            block[i, j] = np.float32(np.inf) if near else slope
             count += np.int32(near)
         values[i], counts[i] = total, count
         if diagonal:  # where each point meets itself, and every pair comes twice
-            row[i], counts[i] = 0, 0
-            for j in range(i + 1, len(row)) if count > 1 else range(0):
-                counts[i] += row[j] == np.inf
+            block[i, i], counts[i] = 0, 0
+            for j in range(i + 1, block.shape[1]) if count > 1 else range(0):
+                counts[i] += block[i, j] == np.inf
 
 
 @compiled
@@ -171,16 +173,16 @@ def _near_pairs(
                 block[i, j] = 0
                 if row_start != column_start or i < j:
                     first[k], second[k] = row_start + i, column_start + j
-                    exact[k] = min(_squared_chord(x[first[k]], x[second[k]]), 4.0)
+                    exact[k] = min(squared_chord(x, first[k], x, second[k]), 4.0)
                     k += 1
 
 
 @compiled_in_any_order
-def _squared_chord(x: Points, y: Points) -> float:
+def squared_chord(x: Points, i: int, y: Points, k: int) -> float:
     """By differences in double precision; the order of a sum of squares does not matter."""
     total = 0.0
-    for j in range(len(x)):
-        difference = np.float64(x[j]) - np.float64(y[j])
+    for j in range(x.shape[1]):
+        difference = np.float64(x[i, j]) - np.float64(y[k, j])
         total += difference * difference
     return total
 
@@ -195,70 +197,3 @@ def _add_forces(
             force = weights[k] * (np.float64(x[a, j]) - np.float64(x[b, j]))
             gradient[a, j] += force
             gradient[b, j] -= force
-
-
-@compiled
-def _nearer_in_rows(
-    x: Points,
-    norms: Norms,
-    smallest: Float64[np.ndarray, " n"],
-    index: Numbers,
-    product: Matrix,
-    row_start: int,
-    column_start: int,
-    start: int,
-    stop: int,
-) -> None:
-    others = norms[column_start : column_start + product.shape[1]]
-    for a in range(start, stop):
-        i, row = row_start + a, product[a]
-        if row_start == column_start:
-            row[a] = -np.inf  # no point is its own neighbour
-        limit = np.float32(smallest[i] + _ROUNDING) - norms[i]
-        hits = np.int32(0)  # counted first, by vector instructions: there are few
-        for b in range(len(row)):
-            hits += np.int32(others[b] - _TWO * row[b] < limit)
-        for b in range(len(row)) if hits > 0 else range(0):
-            j = column_start + b
-            if others[b] - _TWO * row[b] < limit:
-                exact = _squared_chord(x[i], x[j])
-                if exact < smallest[i]:
-                    smallest[i], index[i] = exact, j
-                    limit = np.float32(exact + _ROUNDING) - norms[i]
-
-
-@compiled
-def _nearer_in_columns(
-    x: Points,
-    norms: Norms,
-    smallest: Float64[np.ndarray, " n"],
-    index: Numbers,
-    product: Matrix,
-    row_start: int,
-    column_start: int,
-    start: int,
-    stop: int,
-) -> None:
-    limits = np.empty(stop - start, np.float32)  # of the columns of this thread, less their norms
-    for b in range(start, stop):
-        limits[b - start] = np.float32(smallest[column_start + b] + _ROUNDING) - norms[column_start + b]
-    for a in range(product.shape[0]):
-        i, row, norm = row_start + a, product[a, start:stop], norms[row_start + a]
-        hits = np.int32(0)
-        for b in range(len(row)):
-            hits += np.int32(norm - _TWO * row[b] < limits[b])
-        for b in range(len(row)) if hits > 0 else range(0):
-            j = column_start + start + b
-            if norm - _TWO * row[b] < limits[b]:
-                exact = _squared_chord(x[i], x[j])
-                if exact < smallest[j]:
-                    smallest[j], index[j] = exact, i
-                    limits[b] = np.float32(exact + _ROUNDING) - norms[j]
-
-
-@compiled
-def _largest(products: Matrix, offset: int, largest: Norms, index: Numbers, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        for j in range(products.shape[1]):
-            if products[i, j] > largest[i]:
-                largest[i], index[i] = products[i, j], offset + j

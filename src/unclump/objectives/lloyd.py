@@ -8,8 +8,8 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
 from unclump.objectives._base import Objective
-from unclump.pairs import nearest_to
-from unclump.sphere import angle, full_precision, without_autocast
+from unclump.pairs import distances_to, nearest_to
+from unclump.sphere import full_precision, without_autocast
 from unclump.starts import uniform
 
 Sampler = Callable[[int], Tensor]
@@ -47,7 +47,7 @@ def lloyd(
     x, samples = full_precision(x), full_precision(samples)
     with without_autocast(x.device):
         if distance is None:
-            return angle(samples, x[nearest_to(samples, x)]).square().mean() / 2
+            return distances_to(samples, x, nearest_to(samples, x)).square().mean() / 2
         with torch.no_grad():
             near = torch.stack([distance(sample, x).argmin() for sample in samples])
         return distance(samples, x[near]).square().mean() / 2

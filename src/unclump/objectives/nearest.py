@@ -3,11 +3,10 @@ r"""Objectives of the nearest neighbour: each point is pushed away from the one 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_points
 from unclump.objectives._base import Objective
-from unclump.pairs import nearest, separation
+from unclump.pairs import nearest, nearest_distances
 from unclump.sphere import full_precision
 
 
@@ -33,11 +32,7 @@ def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic") -> Float[Ten
     check_points(x, at_least=2)
     check_choice("distance", distance, ("geodesic", "chordal", "squared"))
     x = full_precision(x)
-    near = nearest(x)
-    gap = separation(x, near)
-    if distance == "squared":
-        return -gap.square().sum(dim=-1).mean()
-    return -_length(x, near, gap, distance).mean()
+    return -nearest_distances(x, nearest(x), distance=distance).mean()
 
 
 def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal") -> Float[Tensor, ""]:
@@ -62,15 +57,7 @@ def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal") -> Float[Tensor
     check_points(x, at_least=2)
     check_choice("distance", distance, ("chordal", "geodesic"))
     x = full_precision(x)
-    near = nearest(x)
-    return -torch.log(_length(x, near, separation(x, near), distance)).mean()
-
-
-def _length(x: Tensor, near: Tensor, gap: Tensor, distance: str) -> Tensor:
-    chord: Tensor = vector_norm(gap, dim=-1)
-    if distance == "chordal":
-        return chord
-    return 2 * torch.atan2(chord, vector_norm(x + x[near], dim=-1))
+    return -torch.log(nearest_distances(x, nearest(x), distance=distance)).mean()
 
 
 class MaxMin(Objective):

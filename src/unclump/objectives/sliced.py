@@ -87,19 +87,31 @@ class _ToEvenSpacing(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        coordinates = circle_coordinates(x.detach(), circles)
-        along, across = coordinates.unbind(dim=1)
-        gap = unevenness(torch.atan2(across, along))
-        if ctx.needs_input_grad[0]:
-            ctx.d = x.shape[1]
-            ctx.save_for_backward(_coefficients(coordinates, gap, inverse_norms(x)), circles)
-        return gap.square().sum() / (2 * len(circles))
+        ctx.d, ctx.fused = x.shape[1], x.dtype is torch.float32 and _numba.usable(x)
+        # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
+        smallest = torch.finfo(x.dtype).eps ** 2
+        if ctx.fused:
+            from unclump._numba import circle as loops
+
+            value, coefficients = loops.even_spacing(x, circles, smallest)
+        else:
+            coordinates = circle_coordinates(x.detach(), circles)
+            along, across = coordinates.unbind(dim=1)
+            gap = unevenness(torch.atan2(across, along))
+            value = gap.square().sum() / (2 * len(circles))
+            coefficients = _coefficients(coordinates, gap, inverse_norms(x), smallest)
+        ctx.save_for_backward(coefficients, circles)
+        return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         coefficients, circles = ctx.saved_tensors
         with without_autocast(grad_output.device):
+            if ctx.fused:
+                from unclump._numba import circle as loops
+
+                return loops.combine(coefficients, circles, ctx.d, grad_output.item()), None
             return _combine(grad_output * coefficients, circles, ctx.d), None
 
 
@@ -107,15 +119,9 @@ _to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply
 
 
 def _coefficients(
-    coordinates: Float[Tensor, "k 2 n"], gap: Float[Tensor, "k n"], inverse_norm: Float[Tensor, " n"]
+    coordinates: Float[Tensor, "k 2 n"], gap: Float[Tensor, "k n"], inverse_norm: Float[Tensor, " n"], smallest: float
 ) -> Float[Tensor, "k 2 n"]:
     """The gradient, in terms of both vectors of every circle."""
-    # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
-    smallest = torch.finfo(gap.dtype).eps ** 2
-    if gap.dtype is torch.float32 and _numba.usable(gap):
-        from unclump._numba import circle as loops
-
-        return loops.coefficients(coordinates, gap, inverse_norm, smallest)
     along, across = (coordinates * inverse_norm).unbind(dim=1)
     turn = gap * inverse_norm / ((along.square() + across.square()).clamp_min(smallest) * len(gap))
     return torch.stack([-turn * across, turn * along], dim=1)
@@ -126,10 +132,6 @@ def _combine(coefficients: Float[Tensor, "k 2 n"], circles: Circles, d: int) -> 
     rows, vectors = coefficients.flatten(end_dim=1), circles.flatten(end_dim=1)  # (2k, n), and (2k, d) or (2k,)
     if circles.is_floating_point():
         return rows.mT @ vectors
-    if _numba.usable(rows):
-        from unclump._numba import circle as loops
-
-        return loops.from_columns(rows, vectors, d)
     return rows.new_zeros(d, rows.shape[1]).index_add(0, vectors, rows).mT
 
 
