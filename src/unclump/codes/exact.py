@@ -2,7 +2,9 @@ r"""Spherical codes known in closed form, recognised by the number of points and
 
 Built from their algebra, in float64; nothing is stored. Nearly all are proved optimal. Most of these are sharp: m
 cosines between points, and a spherical design of strength 2m - 1, for which Levenshtein's bound is attained [1, 2].
-A few are the best known kissing configurations, whose `proof` is empty.
+A few are the best known kissing configurations, whose `proof` is empty. Two families go on beyond what is listed here:
+the Kerdock code in 1024 dimensions is proved optimal too, but has a million points and would take eight gigabytes, and
+isotropic subspaces exist for every prime power q.
 
 References:
     [1] Levenshtein. Designs as maximum codes in polynomial metric spaces. Acta Applicandae Mathematicae 29, 1992.
@@ -102,7 +104,8 @@ _KISSING = "Levenshtein 1979; Odlyzko and Sloane 1979"
 _SCHUETTE = "Schütte and van der Waerden 1951"
 _THREE_POINT = "Cohn, de Laat and Leijenhorst 2024"
 
-# Minimal vectors of the Leech lattice, and two of the next norm, at such angles that sections by them are the codes.
+# Three minimal vectors of the Leech lattice and two of the next norm; trailing zeros left out. The codes are sections
+# by them, and by the roots of E8.
 _A, _B, _C = [4, 4], [4, 0, 4], [1, 1, -3] + [1] * 21
 _U, _V = [5, 1] + [1] * 22, [1, 5] + [1] * 22
 _in_e8 = partial(partial, _section, _lattices.e8)
