@@ -1,0 +1,1 @@
+"""Spherical codes: n directions in d dimensions with the largest minimal angle."""

@@ -1,0 +1,58 @@
+r"""Kerdock codes: as many orthonormal bases, mutually unbiased, as there can be in :math:`4^k` real dimensions."""
+
+import numpy as np
+from jaxtyping import Int64
+
+from unclump.codes._fields import Field
+from unclump.codes._polytopes import Points
+
+
+def kerdock(k: int) -> Points:
+    r"""The :math:`2^{4k} + 2^{2k+1}` points in :math:`d = 2^{2k}` dimensions with the largest cosine :math:`2^{-k}`.
+
+    The vectors of the standard basis and, for each element s of the field F of d/2 elements, the basis
+
+    .. math:: d^{-1/2} (-1)^{Q_s(v) + \langle u, v \rangle}, \quad v \in F \times \{0, 1\},
+
+    one vector for each linear form u; all with both signs. The quadratic forms
+
+    .. math:: Q_s(x, a) = Q(s x) + a \operatorname{tr}(s x), \quad
+              Q(x) = \sum_{i=1}^{k-1} \operatorname{tr}(x^{1 + 2^i})
+
+    are Kerdock's: the sum of any two is nonsingular, so vectors of two bases have the cosine :math:`\pm 2^{-k}`.
+    Coordinates are exact.
+
+    References:
+        Cameron and Seidel. Quadratic forms over GF(2). 1973. MacWilliams and Sloane. The Theory of Error-Correcting
+        Codes, chapter 15. 1977.
+    """
+    d = 4**k
+    bits = np.arange(d)[:, None] >> np.arange(2 * k) & 1
+    characters = 1.0 - 2 * (bits @ bits.T % 2)
+    signs = 1.0 - 2 * kerdock_set(k)
+    half = np.concatenate([np.eye(d), (characters * signs[:, None, :]).reshape(-1, d) / 2**k])
+    return np.concatenate([half, -half])
+
+
+def kerdock_set(k: int) -> Int64[np.ndarray, "half_d d"]:
+    """The values of every Q_s, one row each; column x + a d/2 is the vector (x, a)."""
+    field = Field(2, 2 * k - 1)
+
+    def square(x: Int64[np.ndarray, "*shape"]) -> Int64[np.ndarray, "*shape"]:
+        squared: Int64[np.ndarray, "*shape"] = field.product[x, x]
+        return squared
+
+    def trace(x: Int64[np.ndarray, "*shape"]) -> Int64[np.ndarray, "*shape"]:
+        total = x
+        for _ in range(field.k - 1):
+            x = square(x)
+            total = total ^ x
+        return total
+
+    x = np.arange(field.q)
+    form, power = np.zeros_like(x), x
+    for _ in range(k - 1):
+        power = square(power)
+        form ^= trace(field.product[x, power])
+    at_zero, linear = form[field.product], trace(field.product)
+    return np.concatenate([at_zero, at_zero ^ linear], axis=1)

@@ -1,0 +1,99 @@
+"""Minimal vectors of E8, Barnes-Wall and Leech, and the codes that are sections of them.
+
+Lattices are built in whole numbers from binary codes, so that which vectors belong to a section is decided exactly.
+"""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Integer
+
+from unclump.codes._polytopes import Points, unit_rows
+
+Vectors = Integer[np.ndarray, "_ width"]
+
+
+def span(generators: Vectors) -> Vectors:
+    """All sums of rows modulo 2: the words of the binary code."""
+    picks = np.arange(2 ** len(generators))[:, None] >> np.arange(len(generators)) & 1
+    words: Vectors = picks @ generators % 2
+    return words
+
+
+def reed_muller(m: int) -> Vectors:
+    """The first-order Reed-Muller code of length 2^m: the affine functions of m bits. Its smallest is Hamming's."""
+    bits = np.arange(2**m) >> np.arange(m)[:, None] & 1
+    return span(np.concatenate([np.ones((1, 2**m), dtype=np.int64), bits]))
+
+
+def golay() -> Vectors:
+    """The extended binary Golay code: multiples of a factor of x^23 - 1, and a bit of parity."""
+    factor = np.zeros(23, dtype=np.int64)
+    factor[[0, 2, 4, 5, 6, 10, 11]] = 1
+    words = span(np.stack([np.roll(factor, shift) for shift in range(12)]))
+    return np.concatenate([words, words.sum(axis=1, keepdims=True) % 2], axis=1)
+
+
+def weight(words: Vectors, ones: int) -> Vectors:
+    """The words with that many ones."""
+    kept: Vectors = words[words.sum(axis=1) == ones]
+    return kept
+
+
+def with_signs(words: Vectors, size: int, *, even: bool) -> Vectors:
+    """±`size` where a word has a one, with all choices of signs, or those with an even number of minus signs."""
+    ones = int(words[0].sum())
+    signs = np.array(list(itertools.product([size, -size], repeat=ones)), dtype=np.int8)
+    if even:
+        signs = signs[(signs < 0).sum(axis=1) % 2 == 0]
+    vectors = np.zeros((len(words), len(signs), words.shape[1]), dtype=np.int8)
+    places = words.nonzero()[1].reshape(-1, 1, ones)
+    np.put_along_axis(vectors, np.broadcast_to(places, (len(words), len(signs), ones)), signs[None], axis=2)
+    return vectors.reshape(-1, words.shape[1])
+
+
+def pairs(d: int) -> Vectors:
+    """The words of two ones."""
+    eye = np.eye(d, dtype=np.int64)
+    return np.stack([eye[i] + eye[j] for i, j in itertools.combinations(range(d), 2)])
+
+
+def root_system(d: int) -> Vectors:
+    """The 2 d (d - 1) roots of D_d, of norm 2."""
+    return with_signs(pairs(d), 1, even=False)
+
+
+def e8() -> Vectors:
+    """The 240 roots of E8, of norm 4: over the words of Hamming's code, and the axes."""
+    axes = with_signs(np.eye(8, dtype=np.int64), 2, even=False)
+    return np.concatenate([axes, with_signs(weight(reed_muller(3), 4), 1, even=False)])
+
+
+def barnes_wall() -> Vectors:
+    """The 4320 minimal vectors of the Barnes-Wall lattice in 16 dimensions, of norm 8."""
+    return np.concatenate([with_signs(pairs(16), 2, even=False), with_signs(weight(reed_muller(4), 8), 1, even=True)])
+
+
+def leech() -> Vectors:
+    """The 196560 minimal vectors of the Leech lattice, of norm 32: (±4, ±4), (±2)^8 over octads, and (∓3, ±1^23)."""
+    words = golay()
+    odd = np.where(np.eye(24, dtype=bool), -3, 1).astype(np.int8) * (1 - 2 * words[:, None, :]).astype(np.int8)
+    return np.concatenate(
+        [with_signs(pairs(24), 4, even=False), with_signs(weight(words, 8), 2, even=True), odd.reshape(-1, 24)]
+    )
+
+
+def section(vectors: Vectors, anchors: Sequence[Sequence[int]], products: Sequence[int]) -> Points:
+    """The vectors with the given inner products with the anchors, as directions seen from the anchors' span.
+
+    The anchors are independent; what is left of each vector at right angles to them is written in an orthonormal
+    basis, so that k anchors take k from the dimension.
+    """
+    width = vectors.shape[1]
+    fixed = np.array([[*anchor, *[0] * (width - len(anchor))] for anchor in anchors])
+    # Sums of products of small whole numbers are exact in float32, and fast.
+    seen = vectors.astype(np.float32) @ fixed.T.astype(np.float32)
+    kept = vectors[(seen == np.array(products)).all(axis=1)]
+    basis = np.linalg.qr(fixed.T.astype(np.float64), mode="complete")[0][:, len(fixed) :]
+    return unit_rows(kept @ basis)

@@ -1,0 +1,85 @@
+"""Codes with short coordinates in any dimension: polygons, simplices, and a few regular polytopes."""
+
+import itertools
+
+import numpy as np
+from jaxtyping import Float64
+
+Points = Float64[np.ndarray, "n d"]
+
+
+def unit_rows(x: Points) -> Points:
+    """Every row divided by its norm."""
+    unit: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return unit
+
+
+def ring(count: int, height: float = 0.0, turn: float = 0.0) -> Points:
+    """A regular polygon of `count` points around the third axis, at `height`, turned by `turn` radians."""
+    azimuth = turn + 2 * np.pi * np.arange(count) / count
+    radius = np.sqrt(1 - height**2)
+    return np.column_stack([radius * np.cos(azimuth), radius * np.sin(azimuth), np.full(count, height)])
+
+
+def polygon(n: int) -> Points:
+    """The regular polygon: n points in two dimensions."""
+    return ring(n)[:, :2]
+
+
+def simplex(n: int) -> Points:
+    """The regular simplex: n points in n - 1 dimensions, all at the cosine -1/(n - 1).
+
+    The columns before scaling are Helmert's basis of the vectors of n entries whose sum is zero: k ones, then -k, over
+    the square root of k(k + 1).
+    """
+    k = np.arange(1, n)
+    basis = np.triu(np.ones((n, n - 1)), 0)
+    basis[k, k - 1] = -k
+    return unit_rows(basis / np.sqrt(k * (k + 1.0)))
+
+
+def orthogonal_simplices(n: int, d: int) -> Points:
+    """The optimum for n <= 2d: regular simplices in orthogonal spaces, as equal in size as n and d allow.
+
+    Up to n = d + 1 it is one simplex; n = d + k points are k simplices, and cosine 0 is the best there is; n = 2d is
+    the cross-polytope. Of the many optima between, this one has its centre at the origin.
+    """
+    points = np.zeros((n, d))
+    row = column = 0
+    for part in np.array_split(np.arange(n), max(1, n - d)):
+        size = len(part)
+        points[row : row + size, column : column + size - 1] = simplex(size)
+        row, column = row + size, column + size - 1
+    return points
+
+
+def petersen() -> Points:
+    """The 10 midpoints of the edges of the regular simplex in 4 dimensions; its far pairs form the Petersen graph."""
+    corners = simplex(5)
+    return unit_rows(np.stack([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)]))
+
+
+def half_cube(d: int) -> Points:
+    """Every second corner of the cube: those with an even number of minus signs."""
+    corners = np.array(list(itertools.product([1.0, -1.0], repeat=d)))
+    even: Points = corners[corners.prod(axis=1) > 0] / np.sqrt(d)
+    return even
+
+
+def cell_24() -> Points:
+    """The 24-cell as the units of Hurwitz's quaternions: the axes and the corners of the cube."""
+    return np.concatenate([np.eye(4), -np.eye(4), np.array(list(itertools.product([0.5, -0.5], repeat=4)))])
+
+
+def cell_600() -> Points:
+    """The 600-cell as the 120 unit icosians: the 24-cell and the even permutations of (golden, 1, 1/golden, 0) / 2."""
+    golden = (1 + np.sqrt(5)) / 2
+    signed = np.array(
+        list(itertools.product([golden / 2, -golden / 2], [0.5, -0.5], [0.5 / golden, -0.5 / golden], [0]))
+    )
+    even = [p for p in itertools.permutations(range(4)) if _inversions(p) % 2 == 0]
+    return unit_rows(np.concatenate([cell_24(), *(signed[:, p] for p in even)]))
+
+
+def _inversions(order: tuple[int, ...]) -> int:
+    return sum(a > b for a, b in itertools.combinations(order, 2))

@@ -1,0 +1,160 @@
+r"""Spherical codes known in closed form, recognised by the number of points and the dimension.
+
+Built from their algebra, in float64; nothing is stored. Nearly all are proved optimal. Most of these are sharp: m
+cosines between points, and a spherical design of strength 2m - 1, for which Levenshtein's bound is attained [1, 2].
+A few are the best known kissing configurations, whose `proof` is empty. Two families go on beyond what is listed here:
+the Kerdock code in 1024 dimensions is proved optimal too, but has a million points and would take eight gigabytes, and
+isotropic subspaces exist for every prime power q.
+
+References:
+    [1] Levenshtein. Designs as maximum codes in polynomial metric spaces. Acta Applicandae Mathematicae 29, 1992.
+    [2] Cohn and Kumar. Universally optimal distribution of points on spheres. J. Amer. Math. Soc. 20, 2007.
+    [3] Ericson and Zinoviev. Codes on Euclidean Spheres. 2001.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from math import cos, pi, sqrt
+
+import numpy as np
+
+from unclump._checks import check_count
+from unclump.codes import _graphs, _lattices, _polyhedra, _polytopes
+from unclump.codes._kerdock import kerdock
+from unclump.codes._polytopes import Points
+
+
+@dataclass(frozen=True)
+class ExactCode:
+    """A code in closed form.
+
+    Attributes:
+        cosine: The largest inner product of two of its points.
+        name: What it is called.
+        proof: Who proved that no code of as many points in this dimension has a smaller largest cosine; "" where
+            nobody has.
+        points: Its points, unit rows of shape (n, d), built when first asked for.
+    """
+
+    cosine: float
+    name: str
+    proof: str
+    build: Callable[[], Points] = field(repr=False, compare=False)
+
+    @cached_property
+    def points(self) -> Points:
+        """The points, unit rows of shape (n, d)."""
+        return self.build()
+
+
+def exact_code(n: int, d: int) -> ExactCode | None:
+    """The code of n points in d dimensions where one is known in closed form, otherwise None.
+
+    Recognising is immediate, whatever n; the points are built when they are asked for.
+
+    Args:
+        n: Number of points, at least 2.
+        d: Dimension of the space around the sphere, at least 2.
+
+    Example:
+        >>> code = exact_code(24, 3)
+        >>> code.name, code.proof, round(code.cosine, 6), code.points.shape
+        ('snub cube', 'Robinson 1961', 0.723078, (24, 3))
+        >>> exact_code(15, 3) is None
+        True
+    """
+    check_count("n", n, at_least=2)
+    check_count("d", d, at_least=2)
+    if n <= 2 * d:
+        name = "regular simplex" if n <= d + 1 else "cross-polytope" if n == 2 * d else "orthogonal simplices"
+        cosine = -1 / (n - 1) if n <= d + 1 else 0.0
+        return ExactCode(cosine, name, "Rankin 1955", partial(_polytopes.orthogonal_simplices, n, d))
+    if d == 2:
+        return ExactCode(cos(2 * pi / n), "regular polygon", "elementary", partial(_polytopes.polygon, n))
+    if (n, d) not in _CODES:
+        return None
+    return ExactCode(*_CODES[n, d])
+
+
+def _whole(vectors: Callable[[], _lattices.Vectors]) -> Points:
+    return _polytopes.unit_rows(vectors().astype(np.float64))
+
+
+def _section(vectors: Callable[[], _lattices.Vectors], *conditions: tuple[list[int], int]) -> Points:
+    anchors, products = zip(*conditions, strict=True)
+    return _lattices.section(vectors(), anchors, products)
+
+
+def _hoffman_singleton() -> Points:
+    return _graphs.embed(_graphs.hoffman_singleton(), 21, near=1 / 21, far=-3 / 7)
+
+
+def _isotropic(p: int, k: int) -> Points:
+    q = p**k
+    return _graphs.embed(_graphs.quadric(p, k), q * (q**2 - q + 1), near=1 / q**2, far=-1 / q)
+
+
+def _icosahedron_less_a_point() -> Points:
+    return _polyhedra.icosahedron()[1:]
+
+
+_LEVENSHTEIN = "Levenshtein 1992"
+_KISSING = "Levenshtein 1979; Odlyzko and Sloane 1979"
+_SCHUETTE = "Schütte and van der Waerden 1951"
+_THREE_POINT = "Cohn, de Laat and Leijenhorst 2024"
+
+# Three minimal vectors of the Leech lattice and two of the next norm; trailing zeros left out. The codes are sections
+# by them, and by the roots of E8.
+_A, _B, _C = [4, 4], [4, 0, 4], [1, 1, -3] + [1] * 21
+_U, _V = [5, 1] + [1] * 22, [1, 5] + [1] * 22
+_in_e8 = partial(partial, _section, _lattices.e8)
+_in_leech = partial(partial, _section, _lattices.leech)
+
+_CODES: dict[tuple[int, int], tuple[float, str, str, Callable[[], Points]]] = {
+    (7, 3): (_polyhedra.COSINE[7], "C3v arrangement of 7", _SCHUETTE, _polyhedra.points_7),
+    (8, 3): (_polyhedra.COSINE[8], "square antiprism", _SCHUETTE, _polyhedra.points_8),
+    (9, 3): (_polyhedra.COSINE[9], "triaugmented triangular prism", _SCHUETTE, _polyhedra.points_9),
+    (10, 3): (_polyhedra.COSINE[10], "C2v arrangement of 10", "Danzer 1986", _polyhedra.points_10),
+    (11, 3): (_polyhedra.COSINE[11], "icosahedron less a point", "Danzer 1986", _icosahedron_less_a_point),
+    (12, 3): (_polyhedra.COSINE[12], "icosahedron", "Fejes Tóth 1943", _polyhedra.icosahedron),
+    (13, 3): (_polyhedra.COSINE[13], "C4v arrangement of 13", "Musin and Tarasov 2012", _polyhedra.points_13),
+    (14, 3): (_polyhedra.COSINE[14], "D2d arrangement of 14", "Musin and Tarasov 2015", _polyhedra.points_14),
+    (24, 3): (_polyhedra.COSINE[24], "snub cube", "Robinson 1961", _polyhedra.snub_cube),
+    (10, 4): (1 / 6, "Petersen code", "Bachoc and Vallentin 2009", _polytopes.petersen),
+    (24, 4): (1 / 2, "24-cell", "de Laat, Leijenhorst and de Muinck Keizer 2024", _polytopes.cell_24),
+    (120, 4): ((1 + sqrt(5)) / 4, "600-cell", "Böröczky 1978", _polytopes.cell_600),
+    (16, 5): (1 / 5, "half-cube", _LEVENSHTEIN, partial(_polytopes.half_cube, 5)),
+    (27, 6): (1 / 4, "Schläfli configuration", _LEVENSHTEIN, _in_e8(([2], 2), ([1, 1, 1, 1], 2))),
+    (56, 7): (1 / 3, "Gosset configuration", _LEVENSHTEIN, _in_e8(([2], 2))),
+    (240, 8): (1 / 2, "roots of E8", _KISSING, partial(_whole, _lattices.e8)),
+    (162, 21): (1 / 7, "McLaughlin section of 162", _LEVENSHTEIN, _in_leech((_U, 24), (_A, 16), (_B, 16))),
+    (275, 22): (1 / 6, "McLaughlin graph", _LEVENSHTEIN, _in_leech((_U, 24), (_A, 16))),
+    (552, 23): (1 / 5, "276 equiangular lines", _LEVENSHTEIN, _in_leech((_U, 24))),
+    (891, 22): (1 / 4, "Leech section of 891", _LEVENSHTEIN, _in_leech((_A, 16), (_B, 16))),
+    (4600, 23): (1 / 3, "Leech section of 4600", _LEVENSHTEIN, _in_leech((_A, 16))),
+    (196560, 24): (1 / 2, "Leech lattice", _KISSING, partial(_whole, _lattices.leech)),
+    (50, 21): (1 / 21, "Hoffman-Singleton graph", _THREE_POINT, _hoffman_singleton),
+    (56, 20): (1 / 15, "Gewirtz graph", _THREE_POINT, _in_leech((_U, 24), (_V, 24), (_A, 16), (_C, 16))),
+    (77, 21): (1 / 12, "M22 graph", _THREE_POINT, _in_leech((_U, 24), (_V, 24), (_A, 16))),
+    (100, 22): (1 / 11, "Higman-Sims graph", _LEVENSHTEIN, _in_leech((_U, 24), (_V, 24))),
+    (40, 5): (1 / 2, "roots of D5", "", partial(_whole, partial(_lattices.root_system, 5))),
+    (72, 6): (1 / 2, "roots of E6", "", _in_e8(([2], 0), ([1, 1, 1, 1], 0))),
+    (126, 7): (1 / 2, "roots of E7", "", _in_e8(([2], 0))),
+    (4320, 16): (1 / 2, "Barnes-Wall lattice", "", partial(_whole, _lattices.barnes_wall)),
+    (49896, 22): (1 / 2, "laminated lattice in 22 dimensions", "", _in_leech((_A, 0), (_B, 0))),
+    (93150, 23): (1 / 2, "laminated lattice in 23 dimensions", "", _in_leech((_A, 0))),
+}
+_CODES |= {
+    (2 ** (4 * k) + 2 ** (2 * k + 1), 4**k): (2.0**-k, "Kerdock code", _THREE_POINT, partial(kerdock, k))
+    for k in (2, 3, 4)
+}
+_CODES |= {
+    ((q + 1) * (q**3 + 1), q * (q**2 - q + 1)): (
+        1 / q**2,
+        f"isotropic subspaces over {q**2} elements",
+        _LEVENSHTEIN,
+        partial(_isotropic, p, k),
+    )
+    for p, k, q in ((3, 1, 3), (2, 2, 4), (5, 1, 5), (7, 1, 7), (2, 3, 8), (3, 2, 9))
+}
