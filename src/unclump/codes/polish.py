@@ -22,7 +22,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump.codes.anneal import columns
 from unclump.codes.descent import normalise
 from unclump.codes.pair_sums import largest_cosine, near_pairs
-from unclump.codes.skyline import factorise, rows_from, solve
+from unclump.codes.skyline import block_starts, factorise, row_places, solve
 
 Points = Float[np.ndarray, "n d"]
 Values = Float[np.ndarray, " m"]
@@ -163,8 +163,10 @@ def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) ->
     starts = np.zeros(n * t + 1, np.int64)
     for i in range(n):
         starts[i * t : (i + 1) * t] = begin[i] * t
-    place = rows_from(starts)
-    matrix = np.empty(place[n * t + 1])
+    starts = block_starts(starts)
+    place = row_places(starts)
+    size_of = len(starts)
+    matrix = np.empty(place[size_of])
     room = (reach - 1) * math.sqrt(best_square) / 4
     tau = best_square / 2  # 1 - the bound on the cosines, which keeps the digits
     tau -= 0.003 * tau
@@ -181,12 +183,14 @@ def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) ->
             gradients = _assemble(y, bases, first, second, weight, multiplier, 1.0 - attempt, matrix, place)
             for i in range(n * t):
                 matrix[place[i] + i] += 1e-9
+            for i in range(n * t + 1, size_of):
+                matrix[place[i] + i] = 1.0
             if factorise(matrix, starts, place, _ROUNDING):
                 solved = True
                 break
         if not solved:
             break
-        step = np.zeros(n * t + 1)
+        step = np.zeros(size_of)
         for e in range(m):
             pull = mu / slack[e]
             step[n * t] += pull
