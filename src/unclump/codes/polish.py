@@ -73,7 +73,7 @@ def _assemble(
     second: Numbers,
     weight: Values,
     multiplier: Values,
-    curved: float,
+    convexity: float,
     matrix: Values,
     place: Numbers,
 ) -> np.ndarray:
@@ -104,15 +104,14 @@ def _assemble(
                 matrix[other + i * t + b] += w * there[a] * here[b]
             matrix[last + i * t + a] -= w * here[a]
             matrix[last + j * t + a] -= w * there[a]
-            if curved != 0:
-                pull = curved * multiplier[e]
-                matrix[row + a] -= pull * cosine
-                matrix[other + j * t + a] -= pull * cosine
-                for b in range(t):
-                    inner = 0.0
-                    for k in range(d):
-                        inner += bases[j, a, k] * bases[i, b, k]
-                    matrix[other + i * t + b] += pull * inner
+            bend = multiplier[e] * (convexity * (1 + cosine) - cosine)
+            matrix[row + a] += bend
+            matrix[other + j * t + a] += bend
+            for b in range(t):
+                inner = 0.0
+                for k in range(d):
+                    inner += bases[j, a, k] * bases[i, b, k]
+                matrix[other + i * t + b] += multiplier[e] * inner
         matrix[last + n * t] += w
     return gradients
 
@@ -179,8 +178,8 @@ def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) ->
         bases = tangent_bases(y)
         weight = multiplier / slack
         solved = False
-        for attempt in range(2):
-            gradients = _assemble(y, bases, first, second, weight, multiplier, 1.0 - attempt, matrix, place)
+        for convexity in (0.0, 1.0):
+            gradients = _assemble(y, bases, first, second, weight, multiplier, convexity, matrix, place)
             for i in range(n * t):
                 matrix[place[i] + i] += 1e-9
             for i in range(n * t + 1, size_of):

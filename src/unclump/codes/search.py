@@ -17,9 +17,9 @@ Points = Float[np.ndarray, "n d"]
 Report = Callable[[float], None]
 
 REACHED = 1e-13  # radians from the target
-_ITERATIONS, _TOLERANCE = 50, 1e-3
-_SOFTEST = (4.0, 8.0, 4.0, 32.0)
-_AFTER_HOP = 64.0
+# First p, iterations for each, tolerance. What is too quick for one size is just right for another: they take turns.
+_SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
+_AFTER_HOP = ((64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _REACH, _STEPS = 1.25, 50
 _WORTH_POLISHING = 0.997  # of the best angle: what a polish adds to an annealed code is less than the rest
 
@@ -58,18 +58,20 @@ class CodeSearch:
         generator = np.random.default_rng([self.seed, number])
         spacing = spacing_estimate(self.n, self.d)
         best = self._first(number, generator, spacing, flag)
-        self._polish(best, flag)
+        self._polish(best, flag, rounds=4)
         report(best.score)
         idle = 0
         while idle < effort(self.n, self.d).patience and not flag[0] and best.score < self.target - REACHED:
             trial = Found(hop(best.points, generator), 0.0)
-            cosine = anneal(trial.points, _AFTER_HOP, SHARPEST, _ITERATIONS, _TOLERANCE, spacing, flag)
+            softest, iterations, tolerance = _AFTER_HOP[best.hops % len(_AFTER_HOP)]
+            cosine = anneal(trial.points, softest, SHARPEST, iterations, tolerance, spacing, flag)
             best.hops += 1
             idle += 1
             if math.acos(cosine) > _WORTH_POLISHING * best.score:
                 self._polish(trial, flag)
                 if trial.score > best.score + 1e-12:
                     idle = 0
+                    self._polish(trial, flag, rounds=4)
                     best.points, best.score = trial.points, trial.score
                     report(best.score)
         if flag[0]:
@@ -85,8 +87,8 @@ class CodeSearch:
         for index in range(count):
             turn = index + number * count
             x = start(self.n, self.d, kinds[turn % len(kinds)], generator)
-            softest = _SOFTEST[turn // len(kinds) % len(_SOFTEST)]
-            angle = math.acos(anneal(x, softest, SHARPEST, _ITERATIONS, _TOLERANCE, spacing, flag))
+            softest, iterations, tolerance = _SCHEDULES[turn // len(kinds) % len(_SCHEDULES)]
+            angle = math.acos(anneal(x, softest, SHARPEST, iterations, tolerance, spacing, flag))
             best.starts += 1
             if angle > best.score:
                 best.points, best.score = x, angle
@@ -94,5 +96,10 @@ class CodeSearch:
                 break
         return best
 
-    def _polish(self, found: Found, flag: Flag) -> None:
-        found.score = angle_of_square(polish(found.points, _REACH, _STEPS, flag))
+    def _polish(self, found: Found, flag: Flag, rounds: int = 1) -> None:
+        square = least_square(found.points)
+        for _ in range(rounds):
+            last, square = square, polish(found.points, _REACH, _STEPS, flag)
+            if square < last * (1 + 1e-14):
+                break
+        found.score = angle_of_square(square)
