@@ -188,8 +188,9 @@ def minimise(
             trial_value = evaluate(trial, trial_g, what, parameters, start, partner)
             if trial_value <= value + _SUFFICIENT * size * slope:
                 break
-            if trial_value < np.inf:  # the lowest point of the parabola, kept within reason
-                size *= min(0.5, max(0.1, -slope * size / (2 * (trial_value - value - slope * size))))
+            above = trial_value - value - slope * size
+            if 0 < above < np.inf:  # to the lowest point of the parabola, kept within reason
+                size *= min(0.5, max(0.1, -slope * size / (2 * above)))
             else:
                 size *= 0.2
             trial_value = np.inf

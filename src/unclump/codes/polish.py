@@ -152,6 +152,8 @@ def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) ->
     n, d = x.shape
     t = d - 1
     best, best_square = x.copy(), least_square(x)
+    if best_square < 1e-12:  # coinciding points have no gradient
+        return best_square
     order = np.argsort(x[:, d - 1])
     y = x[order].copy()
     first, second = _pairs(y, reach)

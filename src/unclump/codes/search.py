@@ -91,7 +91,10 @@ class CodeSearch:
     def _first(self, number: int, generator: np.random.Generator, flag: Flag) -> Found:
         """The best of several starts, or the given points."""
         if isinstance(self.init, np.ndarray) and number == 0:
-            return Found(self.init.copy(), angle_of_square(least_square(self.init)), starts=1)
+            given = Found(self.init.copy(), angle_of_square(least_square(self.init)), starts=1)
+            annealed = Found(self.init.copy(), 0.0, starts=1)
+            self._anneal(annealed, _AFTER_HOP[0], flag)
+            return max(given, annealed, key=lambda found: found.score)
         kinds = (self.init,) if isinstance(self.init, str) else KINDS
         best = Found(np.empty((0, 0)), -1.0)
         count = effort(self.n, self.d, number).starts

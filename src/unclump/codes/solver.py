@@ -12,9 +12,10 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump import _numba
-from unclump._checks import check_choice, check_count, check_number, check_positive
+from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.codes.pool import best_of
 from unclump.codes.starts import KINDS
+from unclump.kernels import Kernel
 
 Points = Float[np.ndarray, "n d"]
 
@@ -30,6 +31,14 @@ class Solution:
     hops: int
     seconds: float
     seed: int
+
+
+@dataclass(frozen=True, eq=False)
+class EnergySolution(Solution):
+    """Points of low energy, and what it took to find them."""
+
+    energy: float
+    """The sum of the kernel over all pairs."""
 
 
 def solve(
@@ -80,6 +89,55 @@ def solve(
         describe=lambda angle: f"{math.degrees(angle):.8f}°",
     )
     return Solution(found.points, found.score, found.starts, found.hops, time.monotonic() - began, seed)
+
+
+def minimal_energy(
+    n: int,
+    d: int,
+    kernel: Kernel,
+    *,
+    restarts: int | None = None,
+    seed: int = 0,
+    time_limit: float | None = None,
+    init: Points | str | None = None,
+    progress: bool = False,
+) -> EnergySolution:
+    """The points with the least sum of a kernel over all pairs that restarts and hops find.
+
+    Args:
+        n: How many points, at least two.
+        d: In how many dimensions, at least two.
+        kernel: Gaussian, Laplace or Riesz. Riesz with s = 1 is Thomson's problem of electrons on a sphere.
+        restarts: See `solve`, as for all that follows.
+        seed: See `restarts`.
+        time_limit: See `restarts`.
+        init: See `restarts`.
+        progress: Show a bar on stderr, with the least energy so far.
+
+    Example:
+        >>> from unclump import Riesz
+        >>> solution = minimal_energy(4, 3, Riesz(s=1.0), restarts=1)
+        >>> print(f"{solution.energy:.10f}")  # six edges of the tetrahedron, sqrt(8 / 3) long
+        3.6742346142
+    """
+    began = time.monotonic()
+    _check(n, d, restarts, seed, time_limit, init)
+    check_kernel(kernel, Kernel)
+    from unclump.codes.energy_search import EnergySearch, default_restarts, kernel_parameters
+    from unclump.codes.polish import least_square
+    from unclump.codes.search import angle_of_square
+
+    found = best_of(
+        EnergySearch(n, d, seed, _unit(init), kernel_parameters(kernel)),
+        restarts=default_restarts(n, d) if restarts is None and time_limit is None else restarts,
+        time_limit=time_limit,
+        enough=math.inf,
+        progress=progress,
+        describe=lambda score: f"{-score:.10g}",
+    )
+    angle = angle_of_square(least_square(found.points))
+    seconds = time.monotonic() - began
+    return EnergySolution(found.points, angle, found.starts, found.hops, seconds, seed, -found.score)
 
 
 def _check(
