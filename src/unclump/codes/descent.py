@@ -199,16 +199,20 @@ def minimise(
                 return value, DONE, iteration
             count = 0
             continue
-        m = count % _MEMORY
-        step, change = steps[m], changes[m]
+        along = steps_square = changes_square = 0.0
         for i in range(n * d):
-            step[i] = flat_trial[i] - flat_u[i]
-            change[i] = flat_trial_g[i] - flat_g[i]
-            flat_u[i] = flat_trial[i]
-            flat_g[i] = flat_trial_g[i]
-        curvatures[m] = dot(step, change)
-        if curvatures[m] > 1e-12 * math.sqrt(dot(step, step) * dot(change, change)):
+            step, change = flat_trial[i] - flat_u[i], flat_trial_g[i] - flat_g[i]
+            along += step * change
+            steps_square += step * step
+            changes_square += change * change
+        if along > 1e-12 * math.sqrt(steps_square * changes_square):  # otherwise the ring keeps what it holds
+            m = count % _MEMORY
+            for i in range(n * d):
+                steps[m, i], changes[m, i] = flat_trial[i] - flat_u[i], flat_trial_g[i] - flat_g[i]
+            curvatures[m] = along
             count += 1
+        flat_u[:] = flat_trial
+        flat_g[:] = flat_trial_g
         small = small + 1 if value - trial_value < tolerance else 0
         value = trial_value
         if small == 3:
