@@ -30,7 +30,8 @@ def spacing_estimate(n: int, d: int) -> float:
 
 
 @compiled
-def columns(x: Points) -> np.ndarray:
+def columns(x: Points) -> Float[np.ndarray, "d n"]:
+    """The points as columns."""
     return np.ascontiguousarray(x.T)
 
 
@@ -85,4 +86,5 @@ def anneal(
                 break
         p *= 2
     normalise(x)
-    return largest_cosine(columns(x))
+    largest: float = largest_cosine(columns(x))
+    return largest

@@ -52,6 +52,7 @@ def evaluate(u: Points, g: Points, what: int, parameters: Parameters, start: Num
     n, d = u.shape
     x = u.copy()
     normalise(x)
+    value: float = 0.0
     scale = 1.0
     if what == KERNEL:
         value = kernel_sum(x, g, int(parameters[0]), int(parameters[1]), parameters[2])
@@ -93,7 +94,8 @@ def _longest_row(a: Points) -> float:
 
 
 @compiled_in_any_order
-def dot(a: np.ndarray, b: np.ndarray) -> float:
+def dot(a: Float[np.ndarray, " k"], b: Float[np.ndarray, " k"]) -> float:
+    """The inner product."""
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]
@@ -101,8 +103,8 @@ def dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 @compiled_in_any_order
-def add(a: np.ndarray, factor: float, b: np.ndarray) -> None:
-    """a += factor * b."""
+def add(a: Float[np.ndarray, " k"], factor: float, b: Float[np.ndarray, " k"]) -> None:
+    """Add factor * b to a."""
     for i in range(len(a)):
         a[i] += factor * b[i]
 
@@ -176,11 +178,9 @@ def minimise(
                 return value, DONE, iteration
             count = 0
             continue
-        size = 1.0
-        reach = _longest_row(way.reshape(n, d))
-        longest = 0.05 * spacing if count == 0 else 0.5 * spacing
-        if count == 0 or reach > longest:
-            size = longest / reach
+        size = (0.05 if count == 0 else 0.5) * spacing / _longest_row(way.reshape(n, d))
+        if count > 0:
+            size = min(1.0, size)
         trial_value = np.inf
         for _ in range(30):
             for i in range(n * d):

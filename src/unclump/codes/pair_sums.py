@@ -53,6 +53,7 @@ def cosines(x: Columns, i: int, row: Row) -> None:
 
 @compiled_in_any_order
 def largest_cosine(x: Columns) -> float:
+    """That of the nearest pair."""
     row = np.empty(x.shape[1])
     largest = -1.0
     for i in range(x.shape[1] - 1):

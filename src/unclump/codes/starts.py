@@ -23,8 +23,12 @@ def start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
 
 
 def _random(n: int, d: int, generator: np.random.Generator) -> Points:
-    x = generator.standard_normal((n, d))
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+    return _unit(generator.standard_normal((n, d)))
+
+
+def _unit(x: Points) -> Points:
+    projected: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
+    return projected
 
 
 def _antipodal(n: int, d: int, generator: np.random.Generator) -> Points:
@@ -55,8 +59,7 @@ def _cyclic(n: int, d: int, generator: np.random.Generator) -> Points:
         rest = rest @ mean
         if round(np.trace(mean)) == 1 and loose == 2:
             rest[1] = -rest[0]
-    x = np.concatenate([orbits, rest])
-    return x / np.linalg.norm(x, axis=1, keepdims=True)
+    return _unit(np.concatenate([orbits, rest]))
 
 
 def _order(n: int, generator: np.random.Generator) -> int:
