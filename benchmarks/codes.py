@@ -36,7 +36,8 @@ def main() -> None:
         beside = "" if table is None else f"  {angle - table:+.1e}"
         print(f"{n:5d}  {angle:.12f}°{beside}  {solution.seconds:8.2f} s", flush=True)
     chosen.output.parent.mkdir(parents=True, exist_ok=True)
-    chosen.output.write_text(json.dumps({"dimension": chosen.dimension, "seed": chosen.seed, "codes": results}, indent=1))
+    report = {"dimension": chosen.dimension, "seed": chosen.seed, "codes": results}
+    chosen.output.write_text(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":
