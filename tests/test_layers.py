@@ -15,8 +15,7 @@ LAYERS = [
     {"pairs", "_null", "_groups"},
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
-    {"disperse", "place"},
-    {"codes"},
+    {"disperse", "place", "codes"},
     {"demo"},
 ]
 # The only neighbours that may speak to each other.

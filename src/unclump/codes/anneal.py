@@ -1,0 +1,90 @@
+r"""Annealing: the soft maximum of the cosines, sharpened step by step, from any start to a local optimum.
+
+At sharpness :math:`s = p / r_{\min}^2`, where :math:`r_{\min}` is the least chord, a pair at the chord r weighs
+:math:`\exp(-\tfrac p2 (r^2 / r_{\min}^2 - 1))`: at p = 4 points feel each other over several spacings, at p = 2048
+only the pairs that are all but active.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, UInt8
+from scipy import special
+
+from unclump._numba.compiler import compiled
+from unclump.codes.descent import SOFT, SOFT_NEAR, STALE, minimise, normalise
+from unclump.codes.pair_sums import FAR, largest_cosine, near_pairs
+
+Points = Float[np.ndarray, "n d"]
+
+SHARPEST = 2048.0
+
+
+def spacing_estimate(n: int, d: int) -> float:
+    """The chord between neighbours where n caps cover the part of the sphere that dense packings in d dimensions do."""
+    density = {2: 1.0, 3: 0.85, 4: 0.7}.get(d, 0.65 * 0.72 ** (d - 4))
+    fraction = min(0.5, density / n)  # of the sphere's area, in one cap of half the angle
+    a = (d - 1) / 2
+    half = math.asin(math.sqrt(special.betaincinv(a, 0.5, 2 * fraction)))
+    return 2 * math.sin(min(half, math.pi / 3))
+
+
+@compiled
+def columns(x: Points) -> Float[np.ndarray, "d n"]:
+    """The points as columns."""
+    return np.ascontiguousarray(x.T)
+
+
+@compiled
+def anneal(
+    x: Points,
+    softest: float,
+    sharpest: float,
+    iterations: int,
+    tolerance: float,
+    spacing: float,
+    stop: UInt8[np.ndarray, "1"],
+) -> float:
+    """Minimise the soft maximum at p = `softest`, twice that, and so on to `sharpest`, in place.
+
+    Args:
+        x: The points, rows of any length but zero.
+        softest: The first p.
+        sharpest: The last p.
+        iterations: For each p, at most.
+        tolerance: For each p, of the decrease in an iteration, relative to the squared spacing and p.
+        spacing: What the least chord will be, roughly: starts may hold coinciding points.
+        stop: Nonzero to end early.
+
+    Returns:
+        The largest cosine.
+    """
+    n = len(x)
+    none = np.zeros(1, np.int64), np.zeros(1, np.int32)
+    parameters = np.zeros(4)
+    p = softest
+    normalise(x)
+    while p <= sharpest and stop[0] == 0:
+        left = iterations
+        square = max(2 - 2 * largest_cosine(columns(x)), 0.4 * spacing * spacing)
+        parameters[0], parameters[1] = p / square, 1 - square / 2
+        chord = math.sqrt(square)
+        skin = min(0.3, 8 / p + 0.03) * chord
+        cut = math.sqrt(square * (1 - 2 * FAR / p)) + 2 * skin
+        while left > 0:
+            start, partner = none
+            what = SOFT
+            if cut < 1.2:
+                start, partner = near_pairs(columns(x), 1 - cut * cut / 2)
+                if len(partner) < n * (n - 1) / 8:
+                    what = SOFT_NEAR
+            _, status, used = minimise(
+                x, left, tolerance * square / p, chord, skin, what, parameters, start, partner, stop
+            )
+            left -= used
+            if status != STALE:
+                break
+        p *= 2
+    normalise(x)
+    largest: float = largest_cosine(columns(x))
+    return largest

@@ -1,0 +1,83 @@
+"""One restart of the search for the least energy: a start, L-BFGS to the end, and hops while they lead lower."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from unclump.codes.anneal import spacing_estimate
+from unclump.codes.descent import KERNEL, minimise, normalise
+from unclump.codes.hops import hop
+from unclump.codes.pair_sums import CHORDAL, GAUSSIAN, GEODESIC, LAPLACE, RIESZ, SHIFTED, kernel_at
+from unclump.codes.pool import Flag, Found
+from unclump.codes.starts import KINDS, start
+from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+
+Points = Float[np.ndarray, "n d"]
+Parameters = Float[np.ndarray, "4"]
+
+_DISTANCES = {"chordal": CHORDAL, "geodesic": GEODESIC, "shifted": SHIFTED}
+_ITERATIONS = 3000
+_NONE = np.zeros(1, np.int64), np.zeros(1, np.int32)
+
+
+def kernel_parameters(kernel: Kernel) -> Parameters:
+    """Kind, distance and parameter, as the compiled loops take them."""
+    if isinstance(kernel, Gaussian):
+        kind, parameter = GAUSSIAN, kernel.gamma
+    elif isinstance(kernel, Laplace):
+        kind, parameter = LAPLACE, kernel.gamma
+    elif isinstance(kernel, Riesz):
+        kind, parameter = RIESZ, kernel.s
+    else:
+        raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
+    return np.array([kind, _DISTANCES[kernel.distance], parameter, 0.0])
+
+
+def default_restarts(n: int, d: int) -> int:
+    """Enough for the table of Thomson's problem up to 60 points."""
+    return max(2, min(16, int(2_000_000 / (n * n * d))))
+
+
+@dataclass(frozen=True)
+class EnergySearch:
+    """The least sum of a kernel over the pairs of n points in d dimensions."""
+
+    n: int
+    d: int
+    seed: int
+    init: Points | str | None
+    parameters: Parameters
+
+    def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Found:
+        """Restart `number`; ended early by the flag, with what there is. The score is minus the energy."""
+        generator = np.random.default_rng([self.seed, number])
+        if isinstance(self.init, np.ndarray) and number == 0:
+            first = self.init.copy()
+        else:
+            kinds = (self.init,) if isinstance(self.init, str) else KINDS
+            first = start(self.n, self.d, kinds[number % len(kinds)], generator)
+            first = first + 1e-3 * spacing_estimate(self.n, self.d) * generator.standard_normal(first.shape)
+        best = self._descend(first, flag)
+        best.starts = 1
+        report(best.score)
+        idle, patience = 0, min(self.n // 2, 1 + 300_000 // (self.n * self.n * self.d))
+        while idle < patience and not flag[0]:
+            trial = self._descend(hop(best.points, generator), flag)
+            best.hops += 1
+            idle += 1
+            if trial.score > best.score + 1e-11 * abs(best.score):
+                idle = 0
+                best.points, best.score = trial.points, trial.score
+                report(best.score)
+        return best
+
+    def _descend(self, x: Points, flag: Flag) -> Found:
+        """Down to where rounding ends it."""
+        spacing = spacing_estimate(self.n, self.d)
+        typical, _ = kernel_at(2.0, int(self.parameters[0]), int(self.parameters[1]), self.parameters[2])
+        tolerance = 1e-16 * self.n * self.n * abs(typical)
+        value, _, _ = minimise(x, _ITERATIONS, tolerance, spacing, 1.0, KERNEL, self.parameters, *_NONE, flag)
+        normalise(x)
+        return Found(x, -value)

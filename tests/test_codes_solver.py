@@ -1,0 +1,291 @@
+"""The solver of spherical codes: closed forms, determinism, stopping, and gradients against torch's."""
+
+import _thread
+import itertools
+import math
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from unclump import Gaussian, Laplace, Riesz, _numba
+
+pytest.importorskip("numba")
+
+from unclump.codes.anneal import anneal, spacing_estimate
+from unclump.codes.descent import KERNEL, SOFT, SOFT_NEAR, evaluate
+from unclump.codes.energy_search import kernel_parameters
+from unclump.codes.hops import hop
+from unclump.codes.newton import tangent_bases
+from unclump.codes.pair_sums import near_pairs
+from unclump.codes.polish import polish
+from unclump.codes.search import angle_of_square
+from unclump.codes.skyline import block_starts, factorise, row_places
+from unclump.codes.skyline import solve as solve_factored
+from unclump.codes.solver import minimal_energy, solve
+from unclump.codes.starts import KINDS, start
+
+GO = np.zeros(1, np.uint8)
+NONE = np.zeros(1, np.int64), np.zeros(1, np.int32)
+
+
+def snub_cube():
+    """24 vertices, from the tribonacci constant."""
+    t = (1 + (19 + 3 * math.sqrt(33)) ** (1 / 3) + (19 - 3 * math.sqrt(33)) ** (1 / 3)) / 3
+    signed = [
+        np.diag(signs)[list(p)]
+        for p in itertools.permutations(range(3))
+        for signs in itertools.product((1, -1), repeat=3)
+    ]
+    x = np.array([rotation @ [1, 1 / t, t] for rotation in signed if np.linalg.det(rotation) > 0])
+    return x / np.linalg.norm(x[0])
+
+
+def random_points(n, d, seed=0):
+    return start(n, d, "random", np.random.default_rng(seed))
+
+
+def least_angle(x):
+    return min(2 * math.atan2(np.linalg.norm(a - b), np.linalg.norm(a + b)) for a, b in itertools.combinations(x, 2))
+
+
+# Schütte and van der Waerden 1951, Danzer 1963, Robinson 1961.
+CLOSED_FORMS = {
+    (4, 3): math.acos(-1 / 3),
+    (5, 3): math.pi / 2,
+    (6, 3): math.pi / 2,
+    (7, 3): math.acos(1 / (math.tan(math.radians(40)) * math.tan(math.radians(80)))),
+    (8, 3): math.acos((2 * math.sqrt(2) - 1) / 7),
+    (9, 3): math.acos(1 / 3),
+    (11, 3): math.acos(1 / math.sqrt(5)),
+    (12, 3): math.acos(1 / math.sqrt(5)),
+    (24, 3): least_angle(snub_cube()),
+    (7, 2): 2 * math.pi / 7,
+    (10, 4): math.acos(1 / 6),
+    (16, 5): math.acos(1 / 5),
+    (24, 4): math.pi / 3,
+    (27, 6): math.acos(1 / 4),
+}
+
+
+@pytest.mark.parametrize(("n", "d"), CLOSED_FORMS)
+def test_finds_what_is_known_in_closed_form(n, d):
+    solution = solve(n, d, restarts=2)
+    assert solution.angle == pytest.approx(CLOSED_FORMS[n, d], abs=1e-13)
+    assert solution.angle == pytest.approx(least_angle(solution.points), abs=1e-15)
+    assert np.linalg.norm(solution.points, axis=1) == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize(("n", "degrees"), [(10, 66.1468220), (13, 57.1367031), (14, 55.6705700)])
+def test_finds_what_is_proved_by_computer(n, degrees):  # Danzer 1963; Musin and Tarasov 2012, 2015
+    assert math.degrees(solve(n, 3, restarts=2).angle) == pytest.approx(degrees, abs=1e-7)
+
+
+def test_forty_points_in_five_dimensions_reach_sixty_degrees():
+    assert solve(40, 5, target=math.pi / 3, restarts=8).angle == pytest.approx(math.pi / 3, abs=1e-13)
+
+
+def test_the_same_bits_on_one_and_two_threads():
+    threads = torch.get_num_threads()
+    try:
+        found = {}
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            found[count] = solve(19, 3, restarts=3, seed=4)
+    finally:
+        torch.set_num_threads(threads)
+    assert np.array_equal(found[1].points, found[2].points)
+    assert (found[1].starts, found[1].hops) == (found[2].starts, found[2].hops)
+    assert not np.array_equal(found[1].points, solve(19, 3, restarts=3, seed=5).points)
+
+
+def test_more_restarts_are_never_worse():
+    assert solve(38, 4, restarts=3).angle >= solve(38, 4, restarts=1).angle
+
+
+def test_stops_at_the_target():
+    whole, stopped = solve(12, 3, restarts=20), solve(12, 3, restarts=20, target=math.acos(1 / math.sqrt(5)))
+    assert stopped.angle == pytest.approx(whole.angle, abs=1e-13)
+    assert stopped.starts < whole.starts / 2
+
+
+def test_the_time_limit_keeps_the_best():
+    solve(60, 3, restarts=1, time_limit=0.01)  # compiled
+    began = time.monotonic()
+    solution = solve(60, 3, time_limit=1.0)
+    assert 0.9 < time.monotonic() - began < 3
+    assert math.degrees(solution.angle) > 27.1
+
+
+def test_even_no_time_at_all_gives_points():
+    solution = solve(300, 8, time_limit=1e-6)
+    assert solution.points.shape == (300, 8)
+    assert solution.angle == pytest.approx(least_angle(solution.points), abs=1e-15)
+
+
+def test_ctrl_c_returns_the_best_so_far():
+    timer = threading.Timer(0.5, _thread.interrupt_main)
+    timer.start()
+    solution = solve(24, 3, restarts=100_000)
+    timer.join()
+    assert solution.angle == pytest.approx(CLOSED_FORMS[24, 3], abs=1e-13)
+    assert solution.starts < 50_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_starts_are_unit_and_improved(kind):
+    x = start(14, 4, kind, np.random.default_rng(0))
+    assert x.shape == (14, 4)
+    assert np.linalg.norm(x, axis=1) == pytest.approx(1, abs=1e-14)
+    assert solve(14, 4, restarts=1, init=kind).angle > math.radians(70)
+
+
+def test_cyclic_starts_are_invariant_under_a_rotation():
+    generator = np.random.default_rng(0)
+    for n in (9, 10, 11):  # orbits alone, with one pole, with both
+        x = start(n, 3, "cyclic", generator)
+        gram = x @ x.T
+        rows = np.sort(np.round(gram, 9), axis=1)
+        assert len(np.unique(rows, axis=0)) < n
+
+
+def test_given_points_are_improved_and_never_worsened():
+    x = random_points(30, 3)
+    before = x.copy()
+    assert solve(30, 3, restarts=1, init=x).angle > least_angle(x)
+    assert np.array_equal(x, before)
+    best = snub_cube()
+    assert solve(24, 3, restarts=1, init=5 * best, time_limit=0.01).angle >= least_angle(best) - 1e-15
+
+
+@pytest.mark.parametrize("make", [snub_cube, lambda: np.concatenate([np.eye(8), -np.eye(8)])])
+def test_polish_returns_to_the_optimum(make):
+    optimum = make()
+    x = optimum + 1e-3 * np.random.default_rng(0).standard_normal(optimum.shape)
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    assert angle_of_square(polish(x, 1.25, 50, GO)) == pytest.approx(least_angle(optimum), abs=1e-13)
+    assert least_angle(x) == pytest.approx(least_angle(optimum), abs=1e-13)
+
+
+def test_polish_never_worsens():
+    for seed in range(10):
+        x = random_points(20, 3, seed)
+        before = least_angle(x)
+        polish(x, 1.25, 20, GO)
+        assert least_angle(x) >= before
+
+
+def test_annealing_takes_coinciding_points_apart():
+    x = np.repeat(random_points(6, 3), 2, axis=0)
+    x[1] = -x[0]
+    x[2:] += 1e-9 * np.random.default_rng(0).standard_normal((10, 3))
+    assert math.acos(anneal(x, 4.0, 2048.0, 100, 1e-4, spacing_estimate(12, 3), GO)) > math.radians(50)
+
+
+def test_hops_move_up_to_three_points():
+    x = random_points(20, 3)
+    moved = [(hop(x, np.random.default_rng(seed)) != x).any(axis=1).sum() for seed in range(30)]
+    assert set(moved) == {1, 2, 3}
+
+
+def tensor_and_gradient(function, u):
+    v = torch.tensor(u, requires_grad=True)
+    value = function(torch.nn.functional.normalize(v, dim=1))
+    value.backward()
+    return value.item(), v.grad.numpy()
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 5, 7, 8])
+def test_the_soft_maximum_and_its_gradient_are_autograds(d):
+    u = 1.3 * random_points(9, d)
+    rows, columns = np.triu_indices(9, 1)
+    value, gradient = tensor_and_gradient(lambda x: torch.logsumexp(20 * (x @ x.T)[rows, columns], 0) / 20, u)
+    x = random_points(9, d)
+    for what, pairs in ((SOFT, NONE), (SOFT_NEAR, near_pairs(np.ascontiguousarray(x.T), -2.0))):
+        found = np.empty_like(u)
+        assert evaluate(u, found, what, np.array([20.0, 0.7, 0.0, 0.0]), *pairs) == pytest.approx(value, abs=1e-9)
+        assert found == pytest.approx(gradient, abs=1e-8)
+
+
+@pytest.mark.parametrize("distance", ["chordal", "geodesic", "shifted"])
+@pytest.mark.parametrize("kernel", [Gaussian, Laplace, *(lambda distance, s=s: Riesz(s, distance) for s in (2, 0, -1))])
+def test_energies_and_their_gradients_are_autograds(kernel, distance):
+    kernel = kernel(distance=distance)
+    u = 0.8 * random_points(7, 4)
+    rows, columns = np.triu_indices(7, 1)
+    value, gradient = tensor_and_gradient(lambda x: kernel((x[rows] - x[columns]).square().sum(dim=1)).sum(), u)
+    found = np.empty_like(u)
+    assert evaluate(u, found, KERNEL, kernel_parameters(kernel), *NONE) == pytest.approx(value, rel=1e-12)
+    assert found == pytest.approx(gradient, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "energy"),
+    [
+        (2, 1 / 2),
+        (3, math.sqrt(3)),
+        (4, 6 / math.sqrt(8 / 3)),
+        (5, 1 / 2 + 6 / math.sqrt(2) + math.sqrt(3)),
+        (6, 12 / math.sqrt(2) + 3 / 2),
+        (12, 3 + 30 / math.sqrt(2 - 2 / math.sqrt(5)) + 30 / math.sqrt(2 + 2 / math.sqrt(5))),
+    ],
+)
+def test_thomsons_problem_in_closed_form(n, energy):
+    solution = minimal_energy(n, 3, Riesz(s=1.0), restarts=4)
+    assert solution.energy == pytest.approx(energy, rel=1e-13)
+    assert solution.angle == pytest.approx(least_angle(solution.points), abs=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(4.0), Laplace(1.0, "chordal"), Riesz(0.0)], ids=repr)
+def test_the_cross_polytope_has_least_energy_for_many_kernels(kernel):  # Cohn and Kumar 2007
+    opposite, adjacent = kernel(torch.tensor([4.0, 2.0], dtype=torch.float64)).tolist()
+    assert minimal_energy(8, 4, kernel, restarts=4).energy == pytest.approx(4 * opposite + 24 * adjacent, rel=1e-12)
+
+
+def test_a_skyline_matrix_is_solved():
+    generator = np.random.default_rng(0)
+    first = np.array([0, 0, 1, 0, 3, 3, 5, 2, 6, 0])
+    dense = np.zeros((10, 10))
+    for i, low in enumerate(first):
+        dense[i, low:i] = generator.standard_normal(i - low)
+    dense += dense.T + 12 * np.eye(10)
+    starts = block_starts(first)
+    place = row_places(starts)
+    values = np.zeros(place[-1])
+    for i in range(12):
+        for j in range(starts[i], i + 1):
+            values[place[i] + j] = dense[i, j] if i < 10 else float(i == j)
+    b = generator.standard_normal(12)
+    found = b.copy()
+    assert factorise(values, starts, place, 1e-13)
+    solve_factored(values, starts, place, found)
+    assert found[:10] == pytest.approx(np.linalg.solve(dense, b[:10]), abs=1e-12)
+
+
+def test_tangent_bases_are_orthonormal():
+    x = np.concatenate([random_points(5, 4), np.eye(4), -np.eye(4)])
+    frames = np.concatenate([tangent_bases(x), x[:, None]], axis=1)
+    assert frames @ frames.transpose(0, 2, 1) == pytest.approx(np.broadcast_to(np.eye(4), (13, 4, 4)), abs=1e-14)
+
+
+def test_refusals(monkeypatch):
+    for wrong, message in (
+        ({"n": 1}, "n >= 2"),
+        ({"d": 1}, "d >= 2"),
+        ({"restarts": 0}, "restarts >= 1"),
+        ({"seed": -1}, "seed >= 0"),
+        ({"time_limit": 0.0}, "time_limit > 0"),
+        ({"init": "sideways"}, "'sideways'"),
+        ({"init": np.ones((3, 3))}, r"shape \(5, 3\).*got \(3, 3\)"),
+        ({"init": np.zeros((5, 3))}, "nonzero rows"),
+    ):
+        arguments = {"n": 5, "d": 3} | wrong
+        with pytest.raises(ValueError, match=message):
+            solve(arguments.pop("n"), arguments.pop("d"), **arguments)
+    with pytest.raises(TypeError, match="kernel"):
+        minimal_energy(5, 3, "riesz")
+    monkeypatch.setattr(_numba, "ENABLED", False)
+    with pytest.raises(ModuleNotFoundError, match=r"unclump\[fast\]"):
+        solve(5, 3)
