@@ -396,7 +396,7 @@ def test_the_value_is_that_of_the_batch():
 
 
 def test_large_tables_are_sampled_and_say_so(monkeypatch):
-    monkeypatch.setattr(sys.modules["unclump.disperse"], "_MEASURED_ROWS", 10)
+    monkeypatch.setattr("unclump._run._MEASURED_ROWS", 10)
     x = clump(40, 3)
     history = disperse(x, "koleo", steps=2, lr=1e-6).history
     assert (history.rows, history.min_angle_rows) == (40, 10)
