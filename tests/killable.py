@@ -1,8 +1,8 @@
 """Runs of `disperse` to be killed: `python -m tests.killable` forks a process for each line it reads.
 
 A line is a JSON object: where the `result` goes, the `checkpoint`, the `seconds` between two, and `dies_at`
-[number, fraction] for a process that kills itself when so much of the checkpoint of that number is written. The answers are the process's number, and when it
-has ended, how. Torch is imported once, and the loops are loaded once: each run starts within milliseconds.
+[number, fraction] for a process that kills itself when so much of the checkpoint of that number is written. The answers
+are the process's number and, when it has ended, how. Torch is imported once: each run starts within milliseconds.
 """
 
 import io
