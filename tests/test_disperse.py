@@ -1,15 +1,8 @@
-"""The loop moves what it may, no farther than it may, and cannot be told to have been stopped."""
+"""The loop moves what it may, no farther than it may, and says what it did."""
 
 import functools
 import math
-import os
-import random
 import re
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,39 +10,8 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
+from tests.tables import clump, same, seeded
 from unclump.disperse import disperse
-from unclump.place import place
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def clump(n, d, dtype=torch.float32):
-    """Rows of many norms around the first axis."""
-    x = 0.2 * torch.randn(n, d, generator=seeded(1), dtype=torch.float64)
-    x[:, 0] += 1
-    return (x * torch.linspace(0.5, 8, n, dtype=torch.float64).unsqueeze(-1)).to(dtype)
-
-
-def same(a, b):
-    """Equal to the last bit."""
-    return a.dtype == b.dtype and a.numpy().tobytes() == b.numpy().tobytes()
-
-
-class Stopping(uc.Sliced):
-    """Sliced circles, until the call of a given number."""
-
-    def __init__(self, stop=math.inf, error=RuntimeError, **options):
-        super().__init__(**options)
-        self.calls, self.stop, self.error = 0, stop, error
-
-    def value(self, x):
-        self.calls += 1
-        if self.calls > self.stop:
-            raise self.error("stopped")
-        return super().value(x)
-
 
 # What is moved
 
@@ -212,158 +174,6 @@ def test_a_row_that_never_reaches_its_bound_is_not_bent():
     assert same(bounded, disperse(x, "koleo", steps=20, lr=0.01).points)
 
 
-# What is remembered
-
-
-RUNS = {
-    "full": {},
-    "minibatches": {"batch_size": 9},
-    "everything": {"batch_size": 9, "frozen": [1, 2, 3], "max_move": 0.5, "schedule": lambda step: 1 / (1 + step)},
-    "momentum": {"optimizer": functools.partial(uc.SphereSGD, lr=0.05, momentum=0.9)},
-}
-
-
-@pytest.mark.parametrize("kill", range(20))
-def test_killed_and_continued_is_as_never_killed(kill, tmp_path):
-    chance = random.Random(kill)
-    name = list(RUNS)[kill % len(RUNS)]
-    for_circles, for_rows = kill % 3 > 0, kill % 5 > 0  # the others draw from torch's global generator
-    path = tmp_path / "run.pt"
-
-    def run(stop=math.inf, **options):
-        torch.manual_seed(11)
-        return disperse(
-            clump(40, 5),
-            Stopping(stop, generator=seeded(5) if for_circles else None),
-            generator=seeded(6) if for_rows else None,
-            steps=60,
-            lr=0.03,
-            measure_every=7,
-            **RUNS[name],
-            **options,
-        )
-
-    expected = run()
-    for _ in range(3):  # killed again and again
-        with pytest.raises(RuntimeError, match="stopped"):
-            run(chance.randrange(1, 20), checkpoint=path, checkpoint_seconds=chance.choice([0, 0.005]))
-        torch.rand(kill)  # whatever else the process draws in the meantime
-    found = run(checkpoint=path)
-    assert same(found.points, expected.points)
-    for column in ("step", "value", "min_angle", "spherical_variance"):
-        np.testing.assert_array_equal(getattr(found.history, column), getattr(expected.history, column))
-    assert (np.diff(found.history.seconds) >= 0).all()
-    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
-    again = run(stop=0, checkpoint=path)  # a finished run is read, not run
-    assert same(again.points, expected.points)
-
-
-SCRIPT = """
-import sys, torch
-from tests.test_disperse import long_run
-
-torch.set_num_threads(1)
-long_run(checkpoint=sys.argv[1], checkpoint_seconds=0.005)
-"""
-
-
-def long_run(**options):
-    x, circles = torch.randn(300, 16, generator=seeded(0)), uc.Sliced(generator=seeded(1))
-    return disperse(
-        x, circles, steps=500, lr=0.01, batch_size=32, generator=seeded(2), measure_every=100, **options
-    ).points
-
-
-def test_a_killed_process_leaves_a_whole_file(tmp_path):
-    path, chance, before = tmp_path / "run.pt", random.Random(0), 0
-    for _ in range(3):
-        running = subprocess.Popen([sys.executable, "-c", SCRIPT, path], cwd=Path(__file__).parents[1])
-        while not path.exists() or path.stat().st_mtime_ns == before:
-            assert running.poll() is None
-            time.sleep(0.001)
-        time.sleep(chance.uniform(0, 0.05))
-        os.kill(running.pid, signal.SIGKILL)
-        assert running.wait() == -signal.SIGKILL
-        before = path.stat().st_mtime_ns
-    assert 1 <= torch.load(path)["step"] < 500
-    assert same(long_run(checkpoint=path), long_run())
-
-
-@pytest.fixture
-def heeds_ctrl_c():
-    """A shell starts its background jobs deaf to it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("heeds_ctrl_c")
-def test_ctrl_c_returns_what_is_there_and_the_run_can_go_on(tmp_path):
-    class Interrupted(uc.KoLeo):
-        def value(self, x):
-            nonlocal calls
-            calls += 1
-            if calls == 8:
-                signal.raise_signal(signal.SIGINT)
-            return super().value(x)
-
-    calls, x = 0, clump(12, 3)
-    handler = signal.getsignal(signal.SIGINT)
-    options = {"steps": 30, "lr": 0.02, "measure_every": 5, "batch_size": 4}
-    found = disperse(x, Interrupted(), **options, generator=seeded(), checkpoint=tmp_path / "run.pt")
-    assert signal.getsignal(signal.SIGINT) is handler
-    assert calls == 8
-    assert found.history.interrupted
-    assert found.history.step.tolist() == [0, 5]
-    assert str(found).endswith("interrupted")
-    eight = disperse(x, uc.KoLeo(), **{**options, "steps": 8}, generator=seeded())
-    assert same(found.points, eight.points)
-    completed = disperse(x, Interrupted(), **options, generator=seeded(), checkpoint=tmp_path / "run.pt")
-    assert not completed.history.interrupted
-    assert same(completed.points, disperse(x, uc.KoLeo(), **options, generator=seeded()).points)
-
-
-def test_a_step_that_was_torn_is_not_written(tmp_path):
-    found = disperse(clump(12, 3), Stopping(5, KeyboardInterrupt), steps=30, checkpoint=tmp_path / "run.pt")
-    assert found.history.interrupted
-    assert found.points.isfinite().all()
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("table", {"x": clump(12, 3).flip(0)}),
-        ("table", {"x": clump(12, 3).double()}),
-        ("table", {"x": clump(13, 3)}),
-        ("objective", {"objective": uc.KoLeo(distance="geodesic")}),
-        ("optimizer", {"lr": 0.02}),
-        ("optimizer", {"optimizer": functools.partial(uc.SphereSGD, lr=0.01)}),
-        ("schedule", {"schedule": lambda step: 1.0}),
-        ("steps", {"steps": 6}),
-        ("batch_size", {"batch_size": 4}),
-        ("frozen", {"frozen": [2]}),
-        ("max_move", {"max_move": 1.0}),
-        ("measure_every", {"measure_every": 2}),
-    ],
-)
-def test_the_checkpoint_of_another_run_is_refused(name, change, tmp_path):
-    run = {"x": clump(12, 3), "objective": uc.KoLeo(), "steps": 5, "lr": 0.01, "checkpoint": tmp_path / "run.pt"}
-    disperse(**run)
-    written = (tmp_path / "run.pt").read_bytes()
-    with pytest.raises(ValueError, match=rf"with another {name}: .* there, .* here; delete it or name another"):
-        disperse(**{**run, **change})
-    assert (tmp_path / "run.pt").read_bytes() == written
-
-
-@pytest.mark.parametrize("content", [b"", b"not a checkpoint", None])
-def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
-    path = tmp_path / "words.pt"
-    torch.save(torch.eye(3), path) if content is None else path.write_bytes(content)
-    with pytest.raises(ValueError, match=r"a checkpoint of disperse in .*words.pt, got another file"):
-        disperse(clump(12, 3), "koleo", checkpoint=path)
-
-
 # What is recorded
 
 
@@ -396,7 +206,7 @@ def test_the_value_is_that_of_the_batch():
 
 
 def test_large_tables_are_sampled_and_say_so(monkeypatch):
-    monkeypatch.setattr(sys.modules["unclump.disperse"], "_MEASURED_ROWS", 10)
+    monkeypatch.setattr("unclump._run._MEASURED_ROWS", 10)
     x = clump(40, 3)
     history = disperse(x, "koleo", steps=2, lr=1e-6).history
     assert (history.rows, history.min_angle_rows) == (40, 10)
@@ -471,79 +281,3 @@ def test_an_objective_that_is_not_finite_ends_the_run():
 
     with pytest.raises(ValueError, match="a finite objective, got nan at step 0"):
         disperse(clump(8, 3), Lost())
-
-
-# New rows
-
-
-@pytest.mark.parametrize("d", [3, 4, 8])
-def test_the_missing_vertices_of_a_cross_polytope_are_found(d):
-    new = place(d, 7 * torch.eye(d, dtype=torch.float64), generator=seeded())
-    assert_close(torch.cdist(-torch.eye(d).double(), new).amin(dim=1), torch.zeros(d).double(), rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize("d", [2, 5, 9])
-def test_a_simplex_is_completed(d, simplex):
-    some = simplex(d)[: (d + 1) // 2]
-    whole = torch.cat([some, place(d + 1 - len(some), some, generator=seeded())])
-    assert_close(uc.min_angle(whole), math.acos(-1 / d), rtol=0, atol=1e-3)
-
-
-@pytest.mark.parametrize(("n", "d", "count"), [(60, 3, 1), (60, 3, 40), (300, 24, 20), (1, 2, 3)])
-def test_new_rows_are_farther_than_the_best_of_the_candidates(n, d, count):
-    x = clump(n, d)
-    candidates = uc.uniform(500, d, generator=seeded())
-    chosen = uc.project(x)
-    for _ in range(count):  # greedy, as a loop
-        room = uc.angle(candidates.unsqueeze(1), chosen).amin(dim=1)
-        chosen = torch.cat([chosen, candidates[room.argmax()].unsqueeze(0)])
-    new = place(count, x, samples=500, generator=seeded())
-    assert new.shape == (count, d)
-    assert_close(new.norm(dim=1), torch.ones(count))
-
-    def room_of(z):
-        return uc.nearest_angles(z)[n:]
-
-    found = room_of(torch.cat([uc.project(x), new]))
-    assert found.min() > room_of(chosen).min() * 1.01
-    assert found.mean() > room_of(chosen).mean()
-
-
-def test_a_climb_that_goes_astray_is_not_followed(monkeypatch):
-    x = clump(60, 3)
-    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [])
-    greedy = place(20, x, samples=2000, generator=seeded())
-    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [0.1])  # steps of ten times the room there is
-    assert same(place(20, x, samples=2000, generator=seeded()), greedy)
-
-
-def test_the_blocks_of_place_make_no_difference(monkeypatch):
-    x = clump(50, 4, torch.float64)
-    whole = place(7, x, samples=100, generator=seeded())
-    monkeypatch.setattr(sys.modules["unclump.place"], "_BLOCK", (3, 11))
-    assert_close(place(7, x, samples=100, generator=seeded()), whole, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-def test_place_keeps_the_kind(dtype):
-    x = clump(20, 3, torch.float64).numpy().astype(dtype)
-    new = place(2, x, samples=100, generator=seeded())
-    assert isinstance(new, np.ndarray)
-    assert new.dtype == x.dtype
-    np.testing.assert_array_equal(new, place(2, torch.from_numpy(x), samples=100, generator=seeded()).numpy())
-
-
-@pytest.mark.usefixtures("at_the_door")
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ((0, torch.eye(3)), ValueError, "count >= 1, got 0"),
-        ((200_000, torch.eye(3)), ValueError, "as many samples as new rows, got 10000 for 200000"),
-        ((1, torch.zeros(2, 3)), ValueError, "nothing but zeros in 2 rows (0, 1)"),
-        ((1, torch.ones(3)), ValueError, "got (3,)"),
-        ((1, [[1.0, 2.0]]), TypeError, "got list"),
-    ],
-)
-def test_place_refuses_bad_arguments(arguments, error, message):
-    with pytest.raises(error, match=re.escape(message)):
-        place(*arguments)

@@ -8,18 +8,19 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks", "_numba"},
-    {"_random"},
+    {"_checks", "_numba", "_arrays", "_checkpoint"},
+    {"_random", "_history"},
     {"sphere", "_special"},
-    {"kernels", "circle", "distributions", "starts", "_updates"},
+    {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups"},
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
-    {"disperse", "place", "codes"},
+    {"_run", "place"},
+    {"disperse", "codes"},
     {"demo"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("place", "disperse"), ("codes", "codes")}
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes")}
 
 
 def imports():

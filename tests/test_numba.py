@@ -1,8 +1,4 @@
-"""The fused loops of the CPU give what the torch operations give, from any thread and after a fork."""
-
-import os
-import subprocess
-import sys
+"""The fused loops of the CPU give what the torch operations give."""
 
 import numpy as np
 import pytest
@@ -273,58 +269,3 @@ def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
 
     fused, plain = both(monkeypatch, compute)
     assert_close(fused, plain, **TOLERANCE[torch.float32])
-
-
-# Threads and processes
-
-WORK = """
-import torch, unclump as uc
-torch.set_num_threads(2)
-
-def work(seed=0):
-    random = torch.Generator().manual_seed(seed)
-    x = torch.nn.Parameter(torch.randn(3000, 64, generator=random))
-    optimizer = uc.SphereAdam([x], lr=0.01)
-    for objective in (uc.Sliced(3, generator=random), uc.Energy(uc.Riesz()), uc.KoLeo()):
-        optimizer.zero_grad()
-        objective(x).backward()
-        optimizer.step()
-    return x.detach().clone()
-"""
-
-
-def run(script):
-    subprocess.run([sys.executable, "-c", WORK + script], check=True, timeout=120, env=os.environ)
-
-
-def test_four_threads_at_once_get_what_one_gets():
-    run("""
-from concurrent.futures import ThreadPoolExecutor
-alone = [work(seed) for seed in range(4)]
-with ThreadPoolExecutor(4) as pool:
-    for _ in range(5):
-        for mine, theirs in zip(alone, pool.map(work, range(4))):
-            torch.testing.assert_close(mine, theirs)
-""")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_forked_child_can_use_the_loops_after_its_parent():
-    run("""
-import os
-from unclump._numba import _threads
-def sums():  # the loops alone: torch's own threads do not survive a fork
-    x = torch.nn.Parameter(uc.project(torch.arange(640_000.0).view(-1, 64).sin()))
-    x.grad = torch.ones_like(x)
-    uc.SphereAdam([x], lr=0.1).step()
-    return x.detach().numpy().sum()
-mine = sums()
-assert _threads.cache_info().currsize == 1
-child = os.fork()
-if child == 0:
-    torch.set_num_threads(1)
-    with torch.no_grad():
-        torch.get_num_threads = lambda: 2  # torch itself stays on one, as in a data loader's worker
-        os._exit(0 if abs(sums() - mine) < 1e-2 else 1)
-assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-""")

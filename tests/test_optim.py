@@ -153,6 +153,32 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
         assert moved == (list(range(50)) if chosen is None else sorted(rows.tolist()))
 
 
+def test_a_rule_is_applied_as_it_is_whether_or_not_it_has_a_loop(points):
+    def halfway(x, grad, turns, *, share):
+        return project((1 - share) * x + share * grad), turns + 1
+
+    x, grad, turns = points(9, 4), points(9, 4), torch.zeros(9, 1, dtype=torch.long)
+    table, rows = x.clone(), torch.tensor([7, 0, 3])
+    in_place(partial(halfway, share=0.25), table, grad[rows], turns, rows=rows)
+    assert_close(table[rows], project(0.75 * x + 0.25 * grad)[rows])
+    assert turns[:, 0].tolist() == [1, 0, 0, 1, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("retraction", ["exp", "project"])
+def test_any_rule_can_be_lazy(points, retraction):
+    x, grad = points(9, 4), points(9, 4)
+    grad[[2, 5]] = 0
+    update = partial(sgd_update, lr=0.1, momentum=0.9, retraction=retraction)
+    table, momentum = x.clone(), tangent(x, points(9, 4))
+    expected = sgd_update(x, grad, momentum, **update.keywords)
+    before = momentum.clone()
+    in_place(update, table, grad, momentum, lazy=True)
+    for found, moved, stayed in ((table, expected[0], x), (momentum, expected[1], before)):
+        assert torch.equal(found[[2, 5]], stayed[[2, 5]])
+        others = [0, 1, 3, 4, 6, 7, 8]
+        assert_close(found[others], moved[others])
+
+
 # Against geoopt
 
 

@@ -3,9 +3,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from unclump import angle, axis_circles, chord, great_circles, project
+from unclump import _numba, angle, axis_circles, chord, great_circles, project
 from unclump.circle import circle_angles
-from unclump.sphere import exp, log, retract, tangent, transport
+from unclump.sphere import exp, inverse_norms, log, retract, tangent, transport
 
 geoopt_sphere = geoopt.SphereExact()
 MACHINE = torch.finfo(torch.float32).eps
@@ -21,6 +21,27 @@ def test_projection_gives_unit_rows_whatever_their_norm(points):
     x = points(4, 6).float()
     for size in (1e-38, 1e-20, 1.0, 1e20, 1e38):
         assert_close(project(size * x), x)
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_projection_is_right_from_the_smallest_number_to_the_largest(fused, points, monkeypatch):
+    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    limits = torch.finfo(torch.float32)
+    x = torch.cat([size * points(4, 6) for size in (1e-44, 1e-42, 1e-40, 3e-39, 1e-38, 1e38)]).float()
+    x[0], x[1] = limits.max, torch.eye(6)[2] * limits.smallest_normal * limits.eps
+    assert (x.abs() < limits.smallest_normal).all(dim=-1).sum() > 10  # where digits are fewer: expect what is there
+    expected = (x.double() / x.double().norm(dim=-1, keepdim=True)).float()
+    assert_close(project(x), expected, rtol=4 * MACHINE, atol=0)
+    assert_close(inverse_norms(x).double(), (1 / x.double().norm(dim=-1)).clamp_max(limits.max), rtol=4e-6, atol=0)
+
+
+def test_the_gradient_at_the_smallest_norms_is_finite_and_tangent(points):
+    if not _numba.ENABLED:
+        pytest.skip("it overflows in the torch operations")
+    x = (1e-40 * points(3, 4)).float().requires_grad_()
+    (gradient,) = torch.autograd.grad((project(x) * points(3, 4).float()).sum(), x)
+    assert gradient.isfinite().all()
+    assert_close((project(x.detach()) * project(gradient)).sum(dim=-1), torch.zeros(3), rtol=0, atol=1e-6)
 
 
 def test_projection_of_zero_is_zero_with_zero_gradient():

@@ -1,7 +1,8 @@
 """What both optimisers do with their parameter groups: options, first sight, and groups that are Euclidean."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, overload
 
 import torch
 from torch import Tensor
@@ -10,7 +11,7 @@ from torch.optim.optimizer import Optimizer
 from torch.optim.sgd import sgd
 
 from unclump._checks import check_choice, check_number
-from unclump._updates import RETRACTIONS
+from unclump._updates import RETRACTIONS, put_on_sphere
 
 Group = dict[str, Any]
 
@@ -18,23 +19,74 @@ Group = dict[str, Any]
 _ALSO_IN_GROUPS = {"params", "param_names", "name", "initial_lr"}
 
 
-def evaluate(closure: Callable[[], Any] | None) -> Any:
-    if closure is None:
-        return None
-    with torch.enable_grad():
-        return closure()
+class SphereOptimizer(Optimizer):
+    """What both optimisers are, but for three things: checks of their own options, first state, and updates."""
 
+    def _check(self, options: Group) -> None:
+        """Refuse what only this optimiser can judge, among the options of a group."""
+        raise NotImplementedError
 
-def with_gradient(optimizer: Optimizer) -> Iterator[tuple[Group, list[Tensor], list[Tensor]]]:
-    for group in optimizer.param_groups:
-        pairs = [(x, x.grad) for x in group["params"] if x.grad is not None]
-        yield group, [x for x, _ in pairs], [grad for _, grad in pairs]
+    def _first_state(self, x: Tensor) -> Group:
+        """The state of points that have not moved yet."""
+        raise NotImplementedError
 
+    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Move parameters on the sphere."""
+        raise NotImplementedError
 
-def first_seen(optimizer: Optimizer) -> Iterator[Tensor]:
-    """The parameters on the sphere that have a gradient and no state yet."""
-    for group, parameters, _ in with_gradient(optimizer):
-        yield from (x for x in parameters if group["sphere"] and not optimizer.state[x])
+    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Move parameters of a group that is Euclidean, as torch does."""
+        raise NotImplementedError
+
+    def add_param_group(self, param_group: Group) -> None:
+        check_options(param_group, self.defaults)
+        self._check({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+        try:
+            for x in self.param_groups[-1]["params"] if self.param_groups[-1]["sphere"] else ():
+                check_point_parameter(x)
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    def load_state_dict(self, state_dict: Group) -> None:
+        """As torch does it, but that sphere groups get their state as it was saved.
+
+        Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
+        """
+        state_dict = deepcopy(state_dict)
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for x, number in zip(group["params"], saved["params"], strict=True):
+                if group["sphere"] and number in state_dict["state"]:
+                    self.state[x] = {
+                        name: value.to(x.device) if isinstance(value, Tensor) else value
+                        for name, value in state_dict["state"][number].items()
+                    }
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        groups = [(group, [x for x in group["params"] if x.grad is not None]) for group in self.param_groups]
+        for group, parameters in groups:  # all of them before anything moves
+            for x in parameters:
+                if group["sphere"] and not self.state[x]:
+                    put_on_sphere(x)
+                    self.state[x] = self._first_state(x)
+        for group, parameters in groups:
+            update = self._update_points if group["sphere"] else self._update_others
+            update(group, parameters, [x.grad for x in parameters])
+        return loss
 
 
 def signed_lr(group: Group) -> float:
@@ -86,17 +138,6 @@ def euclidean_adam(group: Group, parameters: list[Tensor], gradients: list[Tenso
     )
 
 
-def restore_state(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
-    """Sphere groups get their state as it was saved: torch casts it, step counts too, to the parameter's dtype."""
-    for group, saved in zip(optimizer.param_groups, state_dict["param_groups"], strict=True):
-        for x, number in zip(group["params"], saved["params"], strict=True):
-            if group["sphere"] and number in state_dict["state"]:
-                optimizer.state[x] = {
-                    name: value.to(x.device) if isinstance(value, Tensor) else value
-                    for name, value in state_dict["state"][number].items()
-                }
-
-
 def check_options(param_group: Group, defaults: Group) -> None:
     """Refuse options that are unknown, which torch would silently ignore, out of range, or void on a sphere."""
     for name in param_group:
@@ -110,17 +151,6 @@ def check_options(param_group: Group, defaults: Group) -> None:
             f"expected weight_decay=0 on the sphere, got {options['weight_decay']!r}: it pulls a point towards the "
             "origin, which the projection onto the tangent space takes away; set it only in groups with sphere=False"
         )
-
-
-def check_parameters(optimizer: Optimizer) -> None:
-    """Refuse the last group, and take it out again, unless its parameters can be points."""
-    group = optimizer.param_groups[-1]
-    try:
-        for x in group["params"] if group["sphere"] else ():
-            check_point_parameter(x)
-    except (TypeError, ValueError):
-        optimizer.param_groups.pop()
-        raise
 
 
 def check_point_parameter(x: Tensor) -> None:

@@ -193,7 +193,7 @@ def in_place(
     Half-precision points are computed in float32, from the nearest points of the sphere, and rounded when written.
 
     Args:
-        update: `sgd_update` or `adam_update`, its choices given.
+        update: A rule such as `adam_update`, its choices given.
         x: The table of points.
         grad: The gradients of all rows, or of those in `rows`.
         state: What else the rule takes, in its order; a row for each point, or None.
@@ -203,11 +203,10 @@ def in_place(
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
     if _numba.usable(*numbers) and all(table.is_contiguous() for table in tables):
-        from unclump._numba import rows as loops
-
-        loop: Callable[..., None] = loops.sgd_update if update.func is sgd_update else loops.adam_update
-        loop(x, grad.contiguous(), *state, rows=rows, lazy=lazy, **update.keywords)
-        return
+        loop = _fused(update, lazy=lazy)
+        if loop is not None:
+            loop(x, grad.contiguous(), *state, rows=rows)
+            return
     if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]
@@ -222,3 +221,14 @@ def in_place(
         for table, value in zip((x, *state), new, strict=True):
             if table is not None and value is not None:
                 table[touched] = value.to(table.dtype)
+
+
+def _fused(update: Update, *, lazy: bool) -> Callable[..., None] | None:
+    """The loop that does what `update` says, in place; None where there is none."""
+    from unclump._numba import rows as loops
+
+    if update.func is adam_update:
+        return partial(loops.adam_update, lazy=lazy, **update.keywords)
+    if update.func is sgd_update and not lazy:
+        return partial(loops.sgd_update, **update.keywords)
+    return None

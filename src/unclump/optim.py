@@ -10,33 +10,26 @@ sphere by the rounding (up to 2^-9 in bfloat16), and a step smaller than that is
 Gradients of an `nn.Embedding(sparse=True)` touch only the rows they name: state and step count are each row's own.
 """
 
-from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
-from typing import Any, overload
 
 import torch
-from torch.optim.optimizer import Optimizer, ParamsT
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 from unclump._groups import (
     Group,
+    SphereOptimizer,
     check_betas,
     check_not_negative,
-    check_options,
-    check_parameters,
     euclidean_adam,
     euclidean_sgd,
-    evaluate,
-    first_seen,
-    restore_state,
     signed_lr,
-    with_gradient,
 )
-from unclump._updates import adam_update, put_on_sphere, sgd_update, update_rows
+from unclump._updates import adam_update, sgd_update, update_rows
 from unclump.sphere import full_precision
 
 
-class SphereSGD(Optimizer):
+class SphereSGD(SphereOptimizer):
     r"""Riemannian gradient descent on the sphere, with momentum that is carried along each step.
 
     .. math:: b \leftarrow \mu b + (I - x x^\top) \nabla f(x), \quad x \leftarrow \exp_x(-\text{lr} \, b)
@@ -83,46 +76,25 @@ class SphereSGD(Optimizer):
             },
         )
 
-    def add_param_group(self, param_group: Group) -> None:
-        check_options(param_group, self.defaults)
-        check_not_negative("momentum", param_group.get("momentum", self.defaults["momentum"]))
-        super().add_param_group(param_group)
-        check_parameters(self)
+    def _check(self, options: Group) -> None:
+        check_not_negative("momentum", options["momentum"])
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        state_dict = deepcopy(state_dict)  # torch would let two optimisers write into one state
-        super().load_state_dict(state_dict)
-        restore_state(self, state_dict)
+    def _first_state(self, x: Tensor) -> Group:
+        return {"momentum_buffer": None}
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
+    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        update = partial(sgd_update, lr=signed_lr(group), momentum=group["momentum"], retraction=group["retraction"])
+        for x, grad in zip(parameters, gradients, strict=True):
+            state = self.state[x]
+            if state["momentum_buffer"] is None and group["momentum"] != 0:
+                state["momentum_buffer"] = torch.zeros_like(full_precision(x))
+            update_rows(update, x, grad, state["momentum_buffer"])
 
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
-        loss = evaluate(closure)
-        for x in first_seen(self):
-            put_on_sphere(x)
-            self.state[x]["momentum_buffer"] = None
-        for group, parameters, gradients in with_gradient(self):
-            if not group["sphere"]:
-                euclidean_sgd(group, parameters, gradients, [self.state[x] for x in parameters])
-                continue
-            update = partial(
-                sgd_update, lr=signed_lr(group), momentum=group["momentum"], retraction=group["retraction"]
-            )
-            for x, grad in zip(parameters, gradients, strict=True):
-                state = self.state[x]
-                if state["momentum_buffer"] is None and group["momentum"] != 0:
-                    state["momentum_buffer"] = torch.zeros_like(full_precision(x))
-                update_rows(update, x, grad, state["momentum_buffer"])
-        return loss
+    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        euclidean_sgd(group, parameters, gradients, [self.state[x] for x in parameters])
 
 
-class SphereAdam(Optimizer):
+class SphereAdam(SphereOptimizer):
     r"""Riemannian Adam on the sphere: step for step what geoopt's `RiemannianAdam` does on `SphereExact`.
 
     .. math::
@@ -182,50 +154,26 @@ class SphereAdam(Optimizer):
             },
         )
 
-    def add_param_group(self, param_group: Group) -> None:
-        check_options(param_group, self.defaults)
-        check_not_negative("eps", param_group.get("eps", self.defaults["eps"]))
-        check_betas(param_group.get("betas", self.defaults["betas"]))
-        super().add_param_group(param_group)
-        check_parameters(self)
+    def _check(self, options: Group) -> None:
+        check_not_negative("eps", options["eps"])
+        check_betas(options["betas"])
 
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        state_dict = deepcopy(state_dict)  # torch would let two optimisers write into one state
-        super().load_state_dict(state_dict)
-        restore_state(self, state_dict)
+    def _first_state(self, x: Tensor) -> Group:
+        exp_avg = torch.zeros_like(full_precision(x))
+        column = (*x.shape[:-1], 1)
+        return {
+            "exp_avg": exp_avg,
+            "exp_avg_sq": exp_avg.new_zeros(column),
+            "steps": exp_avg.new_zeros(column, dtype=torch.long),
+        }
 
-    @overload
-    def step(self, closure: None = None) -> None: ...
+    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        choices = {name: group[name] for name in ("betas", "eps", "retraction")}
+        update = partial(adam_update, lr=signed_lr(group), **choices)
+        for x, grad in zip(parameters, gradients, strict=True):
+            state = self.state[x]
+            moments = state["exp_avg"], state["exp_avg_sq"], state["steps"]
+            update_rows(update, x, grad, *moments, lazy=group["lazy"])
 
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
-        loss = evaluate(closure)
-        for x in first_seen(self):
-            put_on_sphere(x)
-            exp_avg = torch.zeros_like(full_precision(x))
-            column = (*x.shape[:-1], 1)
-            self.state[x].update(
-                exp_avg=exp_avg,
-                exp_avg_sq=exp_avg.new_zeros(column),
-                steps=exp_avg.new_zeros(column, dtype=torch.long),
-            )
-        for group, parameters, gradients in with_gradient(self):
-            if not group["sphere"]:
-                euclidean_adam(group, parameters, gradients, [self.state[x] for x in parameters])
-                continue
-            update = partial(
-                adam_update,
-                lr=signed_lr(group),
-                betas=group["betas"],
-                eps=group["eps"],
-                retraction=group["retraction"],
-            )
-            for x, grad in zip(parameters, gradients, strict=True):
-                state = self.state[x]
-                moments = state["exp_avg"], state["exp_avg_sq"], state["steps"]
-                update_rows(update, x, grad, *moments, lazy=group["lazy"])
-        return loss
+    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        euclidean_adam(group, parameters, gradients, [self.state[x] for x in parameters])

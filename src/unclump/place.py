@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_count, check_generator, check_points, check_rows
-from unclump.disperse import Table, as_tensor, like
 from unclump.optim import SphereAdam
 from unclump.pairs import nearest_to
 from unclump.sphere import angle, project

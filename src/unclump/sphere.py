@@ -32,8 +32,9 @@ def without_autocast(device: torch.device) -> AbstractContextManager[object]:
 def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
     r"""The nearest point of the sphere, :math:`x / \lVert x \rVert`.
 
-    Rows are divided by their largest entry first, so that norms of 1e-20 and 1e20 neither vanish nor overflow. A row of
-    zeros has no direction: it stays zero, and its gradient is zero. Half precision comes back as float32.
+    Rows are divided by their largest entry first, so that no norm vanishes or overflows, from the smallest number to
+    the largest. A row of zeros has no direction: it stays zero, and its gradient is zero. Half precision comes back as
+    float32.
 
     Example:
         >>> project(torch.tensor([[3.0, 4.0], [0.0, 2e-30], [0.0, 0.0]]))
@@ -46,15 +47,15 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
 
 
 def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """One over the norm of every row, without gradient; zero for rows of zeros."""
+    """One over the norm of every row, or the largest number there is, without gradient; zero for rows of zeros."""
     x = x.detach()
     if x.dtype is torch.float32 and _numba.usable(x):
         from unclump._numba import rows as loops
 
         return loops.inverse_norms(x)
     largest = x.abs().amax(dim=-1)
-    norm: Tensor = largest * vector_norm(x / largest.unsqueeze(-1), dim=-1)
-    return torch.where(largest > 0, 1 / norm, 0)
+    norm: Tensor = vector_norm(x / largest.unsqueeze(-1), dim=-1)
+    return torch.where(largest > 0, (1 / norm / largest).clamp_max(torch.finfo(x.dtype).max), 0)
 
 
 def _project(x: Tensor) -> Tensor:

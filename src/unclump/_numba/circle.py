@@ -25,6 +25,7 @@ _SIGN, _ALL, _INFINITY = np.uint32(2**31), np.uint32(2**32 - 1), np.uint32(0x7F8
 
 _PI, _HALF_PI = np.float32(math.pi), np.float32(math.pi / 2)
 _ZERO, _ONE = np.float32(0), np.float32(1)
+_LARGEST = float(np.finfo(np.float32).max)
 
 Table = Float32[np.ndarray, "n d"]
 Coordinates = Float32[np.ndarray, "m n"]
@@ -103,7 +104,7 @@ def _inverse_norm(x: Table, i: int) -> Any:
     wide = 0.0  # in double precision the squares of single neither vanish nor overflow
     for j in range(x.shape[1]):
         wide += np.float64(x[i, j]) * np.float64(x[i, j])
-    return np.float32(1 / math.sqrt(wide)) if wide != 0 else _ZERO
+    return np.float32(min(1 / math.sqrt(wide), _LARGEST)) if wide != 0 else _ZERO
 
 
 @compiled_in_any_order

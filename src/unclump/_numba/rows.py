@@ -12,6 +12,7 @@ from unclump._numba import share
 from unclump._numba.compiler import compiled, compiled_in_any_order
 
 _A_THREAD = 2**17  # entries that are worth a thread: a quarter of a millisecond
+_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
 Points = Float[np.ndarray, "n d"]
 Column = Float[np.ndarray, "n 1"]
@@ -24,14 +25,13 @@ def sgd_update(
     momentum_buffer: Tensor | None,
     *,
     rows: Tensor | None,
-    lazy: bool,
     lr: float,
     momentum: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.sgd_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
+    """`unclump._updates.sgd_update`, in place: on all rows, or those named."""
     tables = _arrays(x, grad, momentum_buffer, rows)
-    choices = lazy, float(lr), float(momentum), retraction == "exp"
+    choices = float(lr), float(momentum), retraction == "exp"
     share(lambda start, stop: _sgd(*tables, *choices, start, stop), len(grad), at_least=_least_rows(x))
     _changed(x, momentum_buffer)
 
@@ -115,7 +115,6 @@ def _sgd(
     grad: Points,
     momentum_buffer: Points | None,
     rows: Rows | None,
-    lazy: bool,
     lr: float,
     momentum: float,
     exact: bool,
@@ -125,8 +124,6 @@ def _sgd(
     number = x.dtype.type
     v = np.empty_like(x[:1])
     for k in range(start, stop):
-        if lazy and not _any(grad, k):
-            continue
         i = k if rows is None else rows[k]
         radial, speed = _dot(x, i, grad, k), number(0)
         for j in range(x.shape[1]):
@@ -186,18 +183,23 @@ def _adam(
 
 @compiled_in_any_order
 def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
+    """Where single precision does not hold one over the norm, it is the largest number."""
     for i in range(start, stop):
-        squared = 0.0  # in double precision, where the squares of single neither vanish nor overflow
-        for j in range(x.shape[1]):
-            squared += np.float64(x[i, j]) * np.float64(x[i, j])
-        inverse[i] = 1 / math.sqrt(squared) if squared != 0 else 0.0
+        norm = _norm(x, i)
+        exact = 1 / norm if norm != 0 else 0.0
+        inverse[i] = _LARGEST if exact > _LARGEST else exact
 
 
 @compiled_in_any_order
-def _scale(x: Points, factor: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
+def _scale(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
     for i in range(start, stop):
-        for j in range(x.shape[1]):
-            y[i, j] = factor[i] * x[i, j]
+        if _SMALLEST <= inverse[i] < _LARGEST:
+            for j in range(x.shape[1]):
+                y[i, j] = inverse[i] * x[i, j]
+        else:  # more than single precision holds, or less; or a row of zeros
+            norm = _norm(x, i)
+            for j in range(x.shape[1]):
+                y[i, j] = np.float64(x[i, j]) / norm if norm != 0 else 0.0
 
 
 @compiled_in_any_order
@@ -243,6 +245,15 @@ def _turn(squared_speed: float, rate: float, exact: bool) -> tuple[float, float]
 @compiled
 def _bias_correction(beta: float, steps: int) -> float:
     return -math.expm1(steps * math.log(beta)) if beta > 0 else 1.0
+
+
+@compiled_in_any_order
+def _norm(x: Points, i: int) -> float:
+    """In double precision, where the squares of single neither vanish nor overflow."""
+    squared = 0.0
+    for j in range(x.shape[1]):
+        squared += np.float64(x[i, j]) * np.float64(x[i, j])
+    return math.sqrt(squared)
 
 
 @compiled_in_any_order

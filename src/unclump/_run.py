@@ -1,0 +1,128 @@
+"""The state of a run of `disperse`, and how one state follows from another."""
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim.optimizer import Optimizer
+
+from unclump._history import History
+from unclump.measures import min_angle, spherical_variance
+
+# Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
+_MEASURED_ROWS = 4096
+
+
+class Run:
+    """The state of a run: all that changes from one step to the next, and so all that a checkpoint has to hold."""
+
+    def __init__(
+        self,
+        table: nn.Parameter,
+        objective: nn.Module,
+        optimizer: Optimizer,
+        generator: torch.Generator | None,
+        batch_size: int,
+    ) -> None:
+        self.table, self.objective, self.optimizer, self.batch_size = table, objective, optimizer, batch_size
+        self.generator = torch.default_generator if generator is None else generator
+        self.generators = _generators(self.generator, objective, table.device)
+        self.step = 0
+        self.order = torch.empty(0, dtype=torch.long)  # of the rows that this epoch has not drawn yet
+        self.records: list[tuple[int, float, float, float, float]] = []
+        self.started = time.perf_counter()
+        chosen = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
+        self.measured = chosen.to(table.device) if len(table) > _MEASURED_ROWS else None
+
+    def draw(self) -> Tensor | None:
+        """The rows of the next step in ascending order; None for all of them."""
+        n = len(self.table)
+        if self.batch_size == n:
+            return None
+        if len(self.order) < self.batch_size:
+            self.order = torch.randperm(n, generator=self.generator, device=self.generator.device)
+        rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
+        return rows.sort().values.to(self.table.device)
+
+    def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
+        """Draw rows: their numbers, the objective at them, and its gradient by them."""
+        rows = self.draw()
+        points = (self.table.detach() if rows is None else self.table.detach()[rows]).requires_grad_()
+        value = self.objective(points)
+        if not isinstance(value, Tensor) or value.ndim != 0:
+            came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"expected the objective to return a scalar tensor, got {came}; average it")
+        return rows, value.detach(), torch.autograd.grad(value, points)[0]
+
+    def update(self, rows: Tensor | None, gradient: Tensor, moving: Tensor | None) -> Tensor | slice:
+        """Step the optimiser on the drawn rows that may move; returns which they were."""
+        if moving is not None:
+            free = moving if rows is None else moving[rows]
+            rows, gradient = free.nonzero()[:, 0] if rows is None else rows[free], gradient[free]
+        if rows is not None:  # as a sparse gradient, which makes the optimiser touch no other row
+            gradient = torch.sparse_coo_tensor(
+                rows[None], gradient, self.table.shape, is_coalesced=True, check_invariants=False
+            )
+        self.table.grad = gradient
+        self.optimizer.step()
+        return slice(None) if rows is None else rows
+
+    def record(self, value: Tensor) -> None:
+        """Measure the points as they are now."""
+        points, number = self.table.detach(), value.item()
+        if not math.isfinite(number):
+            raise ValueError(
+                f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
+            )
+        smallest = min_angle(points if self.measured is None else points[self.measured])
+        seconds = time.perf_counter() - self.started
+        self.records.append((self.step, number, smallest, spherical_variance(points), seconds))
+
+    def degrees(self) -> float:
+        """The latest smallest angle, for a person to read."""
+        return math.degrees(self.records[-1][2])
+
+    def history(self, *, interrupted: bool) -> History:
+        step, value, smallest, variance, seconds = np.array(self.records, dtype=np.float64).reshape(-1, 5).T
+        return History(
+            step=step.astype(np.int64),
+            value=value,
+            min_angle=smallest,
+            spherical_variance=variance,
+            seconds=seconds,
+            rows=len(self.table),
+            min_angle_rows=len(self.table) if self.measured is None else len(self.measured),
+            interrupted=interrupted,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "points": self.table.detach(),
+            "optimizer": self.optimizer.state_dict(),
+            "objective": self.objective.state_dict(),
+            "generators": [generator.get_state() for generator in self.generators],
+            "order": self.order.clone(),
+            "records": self.records,
+            "seconds": time.perf_counter() - self.started,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.step, self.records = state["step"], [tuple(record) for record in state["records"]]
+        self.table.data.copy_(state["points"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.objective.load_state_dict(state["objective"])
+        for generator, saved in zip(self.generators, state["generators"], strict=True):
+            generator.set_state(saved)
+        self.order = state["order"]
+        self.started = time.perf_counter() - state["seconds"]
+
+
+def _generators(generator: torch.Generator, objective: nn.Module, device: torch.device) -> list[torch.Generator]:
+    """All generators that a run may draw from."""
+    own = [getattr(module, "generator", None) for module in objective.modules()]
+    of_device = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
+    return [torch.default_generator, *of_device, generator, *(g for g in own if isinstance(g, torch.Generator))]

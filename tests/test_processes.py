@@ -1,0 +1,163 @@
+"""The fused loops of the CPU in many threads at once, in a forked child, and where nothing can be kept on the disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unclump
+
+# Sizes at which every loop is shared among threads: `seen` holds the jobs, and the processes, in which that was so.
+JOBS = """
+import os, torch, unclump as uc
+from unclump import _numba
+
+torch.set_num_threads(2)
+seen, current, make_threads = set(), "", _numba._threads
+
+def threads(process, count):
+    seen.add((os.getpid(), current))
+    return make_threads(process, count)
+
+_numba._threads = threads
+
+def objective(make):
+    def job(seed):
+        random = torch.Generator().manual_seed(seed)
+        x = torch.randn(2000, 16, generator=random, requires_grad=True)
+        value = make(random)(x)
+        return value.detach(), *torch.autograd.grad(value, x)
+    return job
+
+def optimiser(make):
+    def job(seed):
+        random = torch.Generator().manual_seed(seed)
+        x = torch.nn.Parameter(torch.randn(6000, 64, generator=random))
+        rule = make([x])
+        for _ in range(3):
+            x.grad = torch.randn(6000, 64, generator=random)
+            rule.step()
+        return (x.detach(),)
+    return job
+
+JOBS = {
+    "Energy": objective(lambda random: uc.Energy(uc.Riesz())),
+    "KoLeo": objective(lambda random: uc.KoLeo()),
+    "Lloyd": objective(lambda random: uc.Lloyd(2000, generator=random)),
+    "Sliced": objective(lambda random: uc.Sliced(40, generator=random)),
+    "Sliced on axes": objective(lambda random: uc.Sliced(40, axis_aligned=True, generator=random)),
+    "SphereAdam": optimiser(lambda x: uc.SphereAdam(x, lr=0.01)),
+    "lazy SphereAdam": optimiser(lambda x: uc.SphereAdam(x, lr=0.01, lazy=True)),
+    "SphereSGD": optimiser(lambda x: uc.SphereSGD(x, lr=0.01, momentum=0.9)),
+}
+
+def work(name, seed=0):
+    global current
+    current = name
+    return JOBS[name](seed)
+
+def assert_same(name, found, expected):
+    torch.testing.assert_close(found, expected, msg=lambda text: name + ": " + text)
+
+def assert_shared():
+    assert {name for process, name in seen if process == os.getpid()} == set(JOBS), seen
+"""
+
+
+def run(script, **environment):
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env={**os.environ, **environment})
+
+
+def test_four_threads_at_once_get_what_one_gets():
+    run(
+        JOBS
+        + """
+from concurrent.futures import ThreadPoolExecutor
+
+with ThreadPoolExecutor(4) as pool:
+    for name in JOBS:
+        alone = [work(name, seed) for seed in range(4)]
+        for _ in range(3):
+            for found, expected in zip(pool.map(work, [name] * 4, range(4)), alone):
+                assert_same(name, found, expected)
+    everything = [(name, seed) for name in JOBS for seed in range(2)]  # and different ones beside each other
+    alone = [work(*job) for job in everything]
+    for job, found, expected in zip(everything, pool.map(lambda job: work(*job), everything), alone):
+        assert_same(job[0], found, expected)
+assert_shared()
+"""
+    )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_gets_what_its_parent_got():
+    run(
+        JOBS
+        + """
+import signal
+
+expected = {name: work(name) for name in JOBS}
+assert_shared()
+child = os.fork()
+if child == 0:
+    signal.alarm(60)  # or a child that waits for threads it does not have would never end
+    torch.set_num_threads(1)  # torch's own do not survive a fork, which is why a data loader's worker does this
+    torch.get_num_threads = lambda: 2  # ours do
+    for name in JOBS:
+        assert_same(name, work(name), expected[name])
+    assert_shared()
+    os._exit(0)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+for name in JOBS:  # and the parent goes on
+    assert_same(name, work(name), expected[name])
+
+class Examples(torch.utils.data.Dataset):
+    def __len__(self):
+        return len(JOBS)
+    def __getitem__(self, k):
+        return work(list(JOBS)[k])
+
+loader = torch.utils.data.DataLoader(Examples(), 1, num_workers=2, multiprocessing_context="fork", timeout=60)
+for name, found in zip(JOBS, loader):
+    assert_same(name, tuple(part[0] for part in found), expected[name])
+"""
+    )
+
+
+def test_without_a_place_to_keep_them_the_loops_are_compiled_for_each_process(tmp_path):
+    package, no_directory = tmp_path / "unclump", tmp_path / "file"
+    source = Path(unclump.__file__).parent
+    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
+    no_directory.touch()
+    for folder in (package, package / "_numba"):  # a file where the directory would be: not even root can write there
+        (folder / "__pycache__").touch()
+    nowhere = str(no_directory / "cache")
+    run(
+        """
+import numba, torch, unclump
+from unclump import _numba
+from unclump._numba import circle, pairs, rows
+from unclump.circle import unevenness
+from unclump.pairs import nearest_to
+from unclump.sphere import inverse_norms
+
+try:
+    numba.njit(cache=True)(rows._dot.py_func)
+except RuntimeError:
+    pass
+else:
+    raise AssertionError("there is a place after all, and nothing to be seen here")
+x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
+compute = lambda: (inverse_norms(x), nearest_to(x[:9], x), unevenness(x.mT))  # one of each file
+fused, _numba.ENABLED = compute(), False
+assert all(loop.signatures for loop in (rows._inverse_norms, pairs._largest, circle._unevenness))
+torch.testing.assert_close(fused, compute())
+""",
+        PYTHONPATH=str(tmp_path),
+        NUMBA_CACHE_DIR=nowhere,
+        XDG_CACHE_HOME=nowhere,
+        HOME=nowhere,
+    )
