@@ -16,11 +16,12 @@ LAYERS = [
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
     {"_run", "place"},
-    {"disperse", "codes"},
+    {"disperse", "codes", "figures"},
     {"demo"},
+    {"cli"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes")}
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes"), ("cli", "cli")}
 
 
 def imports():

@@ -26,3 +26,11 @@ def test_every_objective_is_in_the_table():
 
     for name in uc.objectives():
         assert f"`{type(uc.objective(name)).__name__}(" in README
+
+
+def test_the_command_prints_what_is_shown(capsys):
+    from unclump.cli import main
+
+    shown = re.search(r"\$ unclump code 24 3\n(.*?)```", README, flags=re.DOTALL)
+    main(["code", "24", "3"])
+    assert capsys.readouterr().out == shown[1]

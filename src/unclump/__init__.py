@@ -1,6 +1,7 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
 from unclump.circle import axis_circles, great_circles
+from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
 from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
@@ -55,6 +56,7 @@ __version__ = "0.1.0"
 __all__ = [
     "MMD",
     "SSW",
+    "Code",
     "Dispersed",
     "Energy",
     "Gaussian",
@@ -112,9 +114,11 @@ __all__ = [
     "sliced",
     "sobol",
     "sphere_parametrization",
+    "spherical_code",
     "spherical_variance",
     "ssw",
     "summary",
     "uniform",
     "uniformity",
+    "upper_bound",
 ]

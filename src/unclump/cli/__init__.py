@@ -1,0 +1,38 @@
+"""The command line: `unclump COMMAND ...`.
+
+Errors of the user are one line on stderr and exit code 2; nothing is written before it is complete.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from unclump.cli import code, demo
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    result = argparse.ArgumentParser(prog="unclump", description="Keep points apart on spheres.")
+    result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
+    commands = result.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for part in (code, demo):
+        part.add_to(commands)
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; the exit code."""
+    chosen = parser().parse_args(arguments)
+    try:
+        chosen.run(chosen)
+    except KeyboardInterrupt:
+        print("unclump: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read our output has enough
+        sys.stderr.close()
+        return 0
+    except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+        print(f"unclump {chosen.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    return 0

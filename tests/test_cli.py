@@ -1,0 +1,89 @@
+"""The command line: what it prints, what it writes, and what it refuses."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import unclump as uc
+from unclump.cli import main, parser
+
+
+def test_a_code_is_told_with_its_angle_bound_and_proof(capsys):
+    assert main(["code", "24", "3"]) == 0
+    said = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.replace("smallest angle", "angle").splitlines()
+    )
+    assert said["angle"] == "43.690767107676 degrees"
+    assert said["optimal"] == "proved: Robinson 1961"
+    assert said["contacts"] == "60 pairs, 0 rattlers"
+
+
+def test_a_code_as_json(capsys):
+    assert main(["code", "12", "3", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["angle_degrees"] == pytest.approx(math.degrees(math.acos(1 / math.sqrt(5))), abs=1e-12)
+    assert said["optimal"]
+
+
+READERS = {
+    "npy": np.load,
+    "csv": lambda path: np.loadtxt(path, delimiter=","),
+    "json": lambda path: np.array(json.loads(path.read_text())["points"]),
+}
+
+
+@pytest.mark.parametrize("suffix", READERS)
+def test_points_are_written_with_all_their_digits(suffix, tmp_path, capsys):
+    path = tmp_path / f"code.{suffix}"
+    assert main(["code", "15", "3", "-o", str(path)]) == 0
+    np.testing.assert_array_equal(READERS[suffix](path), uc.spherical_code(15, 3).points.numpy())
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(("n", "d"), [(24, 3), (40, 5)])
+def test_a_plot_is_drawn(n, d, tmp_path, capsys):
+    assert main(["code", str(n), str(d), "--plot", str(tmp_path / "code.png")]) == 0
+    assert (tmp_path / "code.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_improvement_is_kept_and_found_the_next_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("UNCLUMP_CATALOGUE", str(tmp_path))
+    size = ["code", "7", "9"]  # in closed form: never searched for unless asked
+    assert main([*size, "--improve", "--restarts", "1", "--quiet"]) == 0
+    assert str(tmp_path) in capsys.readouterr().err
+    assert main([*size, "--improve", "--restarts", "1", "--quiet"]) == 0
+    assert "not better" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["1", "3"], "expected n >= 2, got 1"),
+        (["5", "1"], "expected d >= 2, got 1"),
+        (["5", "3", "-o", "code.xlsx"], "expected an output file ending in .npy, .csv, .json"),
+        (["5", "3", "-o", "no/such/folder/code.npy"], "which is not there"),
+        (["15", "3", "--init", "spiral"], "expected init"),
+        (["15", "3", "--init", "missing.npy"], "missing.npy"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_and_exit_code_2(arguments, message, capsys, at_the_door):
+    assert main(["code", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert message in err
+    assert err.startswith("unclump code: ")
+    assert err.count("\n") == 1
+
+
+def test_words_for_numbers_are_refused_by_the_parser(capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["code", "many", "3"])
+    assert refused.value.code == 2
+
+
+def test_every_command_explains_itself_with_an_example(capsys):
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
+    for name, command in commands.items():
+        assert f"unclump {name}" in command.format_help().split("example")[1]

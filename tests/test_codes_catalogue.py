@@ -1,0 +1,162 @@
+"""The catalogue gives back what was put in, keeps the better, and notices damage."""
+
+import json
+import math
+import zipfile
+
+import numpy as np
+import pytest
+
+from unclump.codes import catalogue, spherical_code
+from unclump.codes.catalogue import CatalogueError, Record
+from unclump.codes.exact import exact_code
+from unclump.codes.verify import minimal_angle
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNCLUMP_CATALOGUE", str(tmp_path))
+    return tmp_path
+
+
+def random_code(n, d, seed=0):
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def record(points, seed=0):
+    return Record(minimal_angle(points), 3.0, "Rankin", seed, "a command")
+
+
+def test_a_code_comes_back_to_the_bit_with_its_record(folder):
+    for n, d in [(7, 3), (9, 3), (7, 4)]:
+        assert catalogue.keep(folder, random_code(n, d), record(random_code(n, d)))
+    entry = catalogue.read(folder, 7, 3)
+    np.testing.assert_array_equal(entry.points, random_code(7, 3))
+    assert entry.record == record(random_code(7, 3))
+    assert catalogue.read(folder, 8, 3) is None
+    assert catalogue.read(folder, 7, 5) is None
+
+
+def test_the_better_of_two_codes_stays(folder):
+    codes = sorted((random_code(9, 3, seed) for seed in range(3)), key=minimal_angle)
+    assert catalogue.keep(folder, codes[1], record(codes[1]))
+    assert not catalogue.keep(folder, codes[0], record(codes[0]))
+    assert not catalogue.keep(folder, codes[1], record(codes[1]))
+    assert catalogue.keep(folder, codes[2], record(codes[2]))
+    np.testing.assert_array_equal(catalogue.read(folder, 9, 3).points, codes[2])
+
+
+def test_the_users_own_code_counts_where_it_is_better(folder):
+    shipped = catalogue.read(catalogue.SHIPPED, 15, 3)
+    worse, better = random_code(15, 3), shipped.points[::-1]
+    catalogue.keep(folder, worse, record(worse))
+    np.testing.assert_array_equal(catalogue.look_up(15, 3).points, shipped.points)
+    claims = Record(shipped.record.angle + 5e-13, 3.0, "Rankin", 1, "mine")  # within what verification lets pass
+    assert catalogue.keep(folder, better, claims)
+    assert catalogue.look_up(15, 3).record.command == "mine"
+
+
+def rewrite(path, change):
+    """The archive with one of its members changed."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def damage(name, old=None, new=None):
+    def change(members):
+        members[name] = members[name][:-8] if old is None else members[name].replace(old, new)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        damage("9.npy"),
+        damage("9.npy", b"'<f8'", b"'|O8'"),
+        damage("9.npy", b"(9, 3)", b"(3, 9)"),
+        lambda m: m.pop("9.npy"),
+    ],
+    ids=["cut off", "objects", "another shape", "missing"],
+)
+def test_a_damaged_entry_is_noticed_and_not_used(change, folder):
+    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    rewrite(folder / "3.zip", change)
+    with pytest.warns(UserWarning, match="the code of 9 points in .* is damaged"):
+        assert catalogue.read(folder, 9, 3) is None
+
+
+def test_a_moved_point_is_noticed_by_the_angle_and_the_code_solved_again(folder, monkeypatch):
+    monkeypatch.setattr(catalogue, "SHIPPED", folder / "nothing")
+    good = spherical_code(15, 3, restarts=2)
+    moved = good.points.numpy().copy()
+    catalogue.keep(folder, moved, Record(good.min_angle, 3.0, "Rankin", 0, "mine"))
+    moved[0, 0] += 1e-6
+    buffer = moved.tobytes()
+    rewrite(folder / "3.zip", lambda members: members.update({"15.npy": members["15.npy"][: -len(buffer)] + buffer}))
+    with pytest.warns(UserWarning, match="the index says"):
+        again = spherical_code(15, 3)
+    assert again.source.startswith("search")
+    assert again.min_angle == pytest.approx(good.min_angle, abs=1e-12)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip archive"])
+def test_a_file_that_is_no_catalogue_is_refused_by_name(content, folder):
+    (folder / "3.zip").write_bytes(content)
+    with pytest.raises(CatalogueError, match=r"expected a catalogue of codes in .*3\.zip"):
+        spherical_code(15, 3)
+
+
+def test_a_catalogue_cut_in_half_is_refused_by_name(folder):
+    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    whole = (folder / "3.zip").read_bytes()
+    (folder / "3.zip").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CatalogueError, match="remove it"):
+        catalogue.look_up(9, 3)
+
+
+def test_nothing_is_left_beside_the_file_when_writing_fails(folder, monkeypatch):
+    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    before = (folder / "3.zip").read_bytes()
+    monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError, match="disk full"):
+        catalogue.keep(folder, random_code(7, 3), record(random_code(7, 3)))
+    assert [path.name for path in folder.iterdir()] == ["3.zip"]
+    assert (folder / "3.zip").read_bytes() == before
+
+
+SHIPPED = [(int(path.stem), n) for path in sorted(catalogue.SHIPPED.glob("*.zip")) for n in catalogue.index(path)]
+
+
+def test_the_package_ships_what_it_promises():
+    promised = {3: range(4, 131), 4: range(5, 101), 5: range(6, 61)}
+    promised |= {d: [2**k for k in range(1, 11)] for d in (8, 16, 32)}
+    missing = {(d, n) for d, sizes in promised.items() for n in sizes if exact_code(n, d) is None} - set(SHIPPED)
+    assert missing == set()
+
+
+@pytest.mark.parametrize("d", sorted({d for d, _ in SHIPPED}))
+def test_every_shipped_code_has_its_angle_and_keeps_below_its_bound(d):
+    for n in (n for dimension, n in SHIPPED if dimension == d):
+        entry = catalogue.read(catalogue.SHIPPED, n, d)  # a damaged one would warn, which is an error here
+        assert entry.record.angle <= entry.record.bound + 1e-12
+        assert entry.record.command.startswith(f"unclump code {n} {d} ")
+
+
+@pytest.mark.parametrize("d", sorted({d for d, _ in SHIPPED}))
+def test_more_points_are_not_farther_apart(d):
+    sizes = sorted(n for dimension, n in SHIPPED if dimension == d)
+    angles = [catalogue.index(catalogue.SHIPPED / f"{d}.zip")[n].angle for n in sizes]
+    assert angles == sorted(angles, reverse=True)
+
+
+def test_the_index_is_readable_by_people():
+    with zipfile.ZipFile(catalogue.SHIPPED / "3.zip") as archive:
+        first = next(iter(json.loads(archive.read("index.json")).items()))
+    assert first[0] == "15"
+    assert math.degrees(first[1]["angle"]) == pytest.approx(53.657850129933, abs=1e-11)
