@@ -15,11 +15,11 @@ LAYERS = [
     {"pairs", "_null", "_groups"},
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
-    {"disperse", "place"},
+    {"disperse", "place", "files"},
     {"demo"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("place", "disperse")}
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("files", "files"), ("place", "disperse")}
 
 
 def imports():
