@@ -27,7 +27,7 @@ from unclump.files import (
     torch_files,
     word2vec,
 )
-from unclump.files._refusals import FLOATS, FileError, about, check_regular, shown
+from unclump.files._refusals import FLOATS, FileError, about, check_regular, parsing, shown
 from unclump.files._table import BadRow, Source, Table, bad_rows
 from unclump.files._writing import replacing
 
@@ -226,8 +226,8 @@ def _sniff(path: Path) -> str:
         raise FileError("is empty")
     if head.startswith(b"\x93NUMPY"):
         return "npy"
-    if head.startswith(b"PK\x03\x04") and zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
+    if head.startswith(b"PK\x03\x04"):
+        with parsing("is not a whole archive"), zipfile.ZipFile(path) as archive:
             return "torch" if any(name.endswith("data.pkl") for name in archive.namelist()) else "npz"
     if head.startswith(b"PAR1"):
         return "parquet"

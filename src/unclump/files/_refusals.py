@@ -37,21 +37,21 @@ def about(path: Path) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise FileError(f"{_printable(str(path))}: {error}") from error.__cause__
+        raise FileError(_printable(f"{path}: {error}")) from error.__cause__
     except MemoryError:
-        raise FileError(f"{_printable(str(path))}: needs more memory than there is") from None
+        raise FileError(_printable(f"{path}: needs more memory than there is")) from None
     except OSError as error:
-        raise FileError(f"{_printable(str(path))}: {reason(error)}") from error
+        raise FileError(_printable(f"{path}: {reason(error)}")) from error
 
 
 @contextmanager
-def parsing(what: str) -> Iterator[None]:
-    """Whatever a parser raises over an untrusted file, the file is broken."""
+def parsing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
+    """Whatever a parser raises over an untrusted file, or one of `errors`: the file is broken."""
     try:
         yield
     except (FileError, OSError, MemoryError):
         raise
-    except Exception as error:
+    except errors as error:
         raise FileError(f"{what}: {reason(error)}") from error
 
 

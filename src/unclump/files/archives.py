@@ -1,7 +1,9 @@
 """NumPy's `.npz`: a zip of arrays, of which one is the table and one may hold its names."""
 
+import lzma
 import struct
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,8 @@ from unclump.files._writing import BLOCK, copy_bytes
 from unclump.files.arrays import Header, mapped, read_header, tensor_of, write_array
 
 FORMAT = "npz"
+# What zipfile and zlib raise over broken archives.
+_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, struct.error)
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Layout:
 
 def read(path: Path, tensor: str | None) -> Table:
     """The table is mapped where it is stored plainly and aligned, otherwise unpacked."""
-    with parsing("is not a whole .npz archive"), zipfile.ZipFile(path) as archive:
+    with parsing("is not a whole .npz archive", _BROKEN), zipfile.ZipFile(path) as archive:
         infos = _members(archive)
         headers = {key: _header(archive, info) for key, info in infos.items()}
         key = choose({key: header.entry for key, header in headers.items()}, tensor)

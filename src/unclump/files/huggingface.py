@@ -69,6 +69,8 @@ def _shards(folder: Path) -> dict[str, Path]:
     for name in weight_map.values():
         if not isinstance(name, str) or Path(name).name != name:
             raise FileError(f"{index.name} points out of the folder: '{shown(name)}'")
+        if not (folder / name).is_file():
+            raise FileError(f"{index.name} names '{shown(name)}', which is not there; download it again")
     return {key: folder / name for key, name in weight_map.items()}
 
 

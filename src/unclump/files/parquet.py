@@ -24,7 +24,6 @@ from unclump.files._table import Table, source_of
 
 FORMAT = "parquet"
 _BATCH = 8192  # rows read at once
-_BROKEN = "is not a whole Parquet file"
 
 
 @dataclass(frozen=True)
@@ -38,6 +37,7 @@ class Layout:
 
 def _pyarrow() -> Any:
     try:
+        import pyarrow.compute
         import pyarrow.parquet
     except ImportError:
         raise missing("pyarrow") from None
@@ -47,7 +47,8 @@ def _pyarrow() -> Any:
 def read(path: Path, tensor: str | None) -> Table:
     """Read the table's columns and that of the names; the others stay in the file."""
     pa = _pyarrow()
-    with parsing(_BROKEN), pa.parquet.ParquetFile(path, memory_map=True) as file:
+    broken = (ValueError, pa.ArrowException)
+    with parsing("is not a whole Parquet file", broken), pa.parquet.ParquetFile(path, memory_map=True) as file:
         schema = file.schema_arrow
         columns = _choose(schema, file.metadata.num_rows, tensor)
         strings = [field.name for field in schema if _is_string(field.type)]

@@ -58,10 +58,10 @@ def read(path: Path, tensor: str | None) -> Table:
 
 def _load(path: Path) -> Any:
     """What was saved; nothing but tensors and plain containers can come out, whatever the file says."""
-    if not zipfile.is_zipfile(path):
-        raise FileError(
-            "is cut short, or no file of torch.save since version 1.6; load it with torch and save it again"
-        )
+    with open(path, "rb") as file:
+        is_archive = file.read(4) == b"PK\x03\x04"
+    if not is_archive:
+        raise FileError("is no file of torch.save since version 1.6; load it with torch and save it again")
     with parsing("is not a whole file of torch.save"), zipfile.ZipFile(path) as archive:
         if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
             raise FileError("is packed, which torch.save never does; it could unpack to any size")
