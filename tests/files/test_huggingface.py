@@ -155,7 +155,7 @@ def test_an_index_does_not_lead_out_of_the_folder(name, model):
 def test_a_missing_shard_is_named(model):
     folder = model({"wte.weight": (4, 3), "b": (2, 2)}, shards=2)
     (folder / "model-00001-of-00002.safetensors").unlink()
-    with pytest.raises(FileError, match="names 'model-00001-of-00002.safetensors', which is not there"):
+    with pytest.raises(FileError, match=r"names 'model-00001-of-00002.safetensors', which is not there"):
         uc.load(folder)
 
 

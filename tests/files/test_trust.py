@@ -112,6 +112,17 @@ def test_a_damaged_archive_fails_its_checksum(tmp_path):
     assert "is not a whole .npz archive" in refused(tmp_path / "a.npz")
 
 
+def test_a_damaged_companion_is_found_when_it_is_copied(tmp_path):
+    np.savez(tmp_path / "a.npz", vectors=rows_of(3, 2), other=np.arange(50_000))
+    content = bytearray((tmp_path / "a.npz").read_bytes())
+    content[content.rindex(np.int64(49_999).tobytes())] ^= 1
+    (tmp_path / "a.npz").write_bytes(content)
+    table = uc.load(tmp_path / "a.npz")
+    with pytest.raises(FileError, match=r"b.npz: .*a.npz cannot be copied: bad CRC"):
+        uc.save(tmp_path / "b.npz", table)
+    assert os.listdir(tmp_path) == ["a.npz"]
+
+
 def test_arrays_of_objects_are_listed_and_never_opened(tmp_path):
     trap = tmp_path / "ran"
     np.savez(tmp_path / "a.npz", a=np.array([Bomb(trap)], dtype=object))
@@ -243,6 +254,8 @@ TABULAR = {
     "a word": ("a,1,2\nb,3,x y\n", "line 2: expected 2 numbers, got 'x y'"),
     "an empty cell": ("x,y,z\n1,2,3\n4,,6\n", "line 3: expected 3 numbers, got ''"),
     "two in one cell": ("1,2\n3 4,\n", "line 2: expected 2 numbers, got '3 4'"),
+    "two in quotes": ('1,2\n"3,4",\n', "line 2: expected 2 numbers, got ''"),
+    "decimal commas": ('"0,5","1,5"\n"2,5","3,5"\n', "at least 2 rows of at least 2 numbers, got 1 x 1"),
     "a broken quote": ('a,1,2\n"b,3,4\n', "line 2: unexpected end of data"),
     "semicolons": ("a;1;2\nb;3;4\n", "line 1: expected several cells, separated by ',', got one"),
     "one row": ("x,y\n1,2\n", "got 1 x 2"),

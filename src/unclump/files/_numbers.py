@@ -38,7 +38,8 @@ def _fill(rows: Iterator[tuple[int, bytes]], points: np.ndarray, separator: str)
                 numbers = np.fromstring(text, sep=separator)
             except (ValueError, DeprecationWarning):
                 numbers = np.empty(0)
-            if len(numbers) != points.shape[1]:
+            # As many fields as numbers: a cell with two of them could hide one that is empty.
+            if len(numbers) != points.shape[1] or text.count(separator.encode()) != points.shape[1] - 1:
                 raise FileError(f"line {line}: expected {points.shape[1]} numbers, got {_culprit(text, separator)}")
             points[row] = numbers
             if narrow and (_is_wide(text) or not _fits(numbers, points[row])):
@@ -73,7 +74,7 @@ def _culprit(text: bytes, separator: str) -> str:
     for field in fields:
         if not is_number(field):
             return f"'{shown(field.decode('utf-8', 'surrogateescape'))}'"
-    return f"{len(fields)}"
+    return f"{len(fields)} of them"
 
 
 def is_number(field: bytes) -> bool:

@@ -45,7 +45,8 @@ class Table:
 
     Attributes:
         points: The (n, d) table, n >= 2, d >= 2. Mapped from the file where the format allows it: reading costs no
-            memory until rows are used, and changing the tensor changes no file.
+            memory until rows are used, and changing the tensor changes no file. (A file that another program cuts short
+            while it is mapped ends the process, as with any mapping.)
         names: One for each row, or None. Any Unicode, also empty and repeated; bytes that are no UTF-8 are kept as lone
             surrogates, as Python does for file names.
         source: Where it was read, or None.

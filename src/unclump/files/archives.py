@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
-from unclump.files._refusals import FileError, check_shape, check_unpacked, choose, choose_names, parsing
+from unclump.files._refusals import FileError, check_shape, check_unpacked, choose, choose_names, parsing, shown
 from unclump.files._table import Table, check_row_aligned, source_of
 from unclump.files._writing import BLOCK, copy_bytes
 from unclump.files.arrays import Header, mapped, read_header, tensor_of, write_array
@@ -128,7 +128,7 @@ def write(file: BinaryIO, table: Table) -> None:
             return
         source.check_unchanged()
         layout = source.remembered(Layout)
-        with zipfile.ZipFile(source.path) as old:
+        with parsing(f"{shown(source.path)} cannot be copied", _BROKEN), zipfile.ZipFile(source.path) as old:
             for info in old.infolist():
                 key = info.filename.removesuffix(".npy")
                 if key == source.tensor:

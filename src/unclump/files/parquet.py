@@ -163,7 +163,11 @@ def write(file: BinaryIO, table: Table) -> None:
     source.check_unchanged()
     layout = source.remembered(Layout)
     names = table.names_for(source, had_names=layout.names_column is not None)
-    with pa.parquet.ParquetFile(source.path, memory_map=True) as old:
+    broken = (ValueError, pa.ArrowException)
+    with (
+        parsing(f"{shown(source.path)} cannot be copied", broken),
+        pa.parquet.ParquetFile(source.path, memory_map=True) as old,
+    ):
         packing = old.metadata.row_group(0).column(0).compression
         schema = _schema(old.schema_arrow, layout, table.points, with_names=names is not None)
         with pa.parquet.ParquetWriter(file, schema, compression=packing) as writer:
