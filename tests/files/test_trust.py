@@ -347,7 +347,7 @@ def whole(tmp_path):
 @pytest.mark.parametrize("suffix", BINARY)
 def test_a_file_cut_anywhere_is_refused(suffix, whole):
     path, content = whole(suffix)
-    for length in range(0, len(content), 1 + len(content) // 150):
+    for length in (*range(0, len(content), 1 + len(content) // 150), len(content) - 1):
         path.write_bytes(content[:length])
         assert refused(path)
 

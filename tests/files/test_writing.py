@@ -145,6 +145,21 @@ def test_permissions_are_those_of_any_new_file_or_of_the_old(table, tmp_path):
         os.umask(mask)
 
 
+def test_the_bytes_are_on_the_disk_before_the_name_is(table, tmp_path, monkeypatch):
+    done = []
+    real_sync, real_replace = os.fsync, os.replace
+
+    def sync(handle):
+        is_folder = stat.S_ISDIR(os.fstat(handle).st_mode)
+        done.append("folder" if is_folder else os.fstat(handle).st_size)
+        real_sync(handle)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", lambda *paths: (done.append("name"), real_replace(*paths)))
+    uc.save(tmp_path / "b.npy", table)
+    assert done == [(tmp_path / "b.npy").stat().st_size, "name", "folder"]
+
+
 def test_a_name_as_long_as_the_disk_allows(table, tmp_path):
     uc.save(tmp_path / ("a" * 251 + ".npy"), table)
     assert (tmp_path / ("a" * 251 + ".npy")).exists()
