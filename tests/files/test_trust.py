@@ -166,6 +166,26 @@ def test_a_tensor_must_hold_what_it_promises(tmp_path):
     assert "holds no floating-point table of shape (n, d); it holds nothing" in refused(tmp_path / "e.pt")
 
 
+def test_containers_in_each_other_end(tmp_path):
+    table = torch.ones(3, 2)
+    cycle = [table]
+    cycle.append(cycle)
+    torch.save(cycle, tmp_path / "cycle.pt")
+    laughs = ["ha", table]
+    for _ in range(60):
+        laughs = [laughs, laughs]
+    torch.save(laughs, tmp_path / "laughs.pt")
+    deep = table
+    for _ in range(101):
+        deep = [deep]
+    torch.save(deep, tmp_path / "deep.pt")
+    assert "nests its parts deeper than 100 levels" in refused(tmp_path / "deep.pt")
+    for name in ("cycle", "laughs"):
+        assert torch.equal(uc.load(tmp_path / f"{name}.pt").points, table)
+    torch.save({"a": table, "b": table.to_sparse(), "c": torch.ones(3, 2, device="meta")}, tmp_path / "odd.pt")
+    assert torch.equal(uc.load(tmp_path / "odd.pt", tensor="a").points, table)
+
+
 class Allocating:
     def __init__(self, make, *args):
         self.call = make, args

@@ -18,6 +18,7 @@ from unclump.files._table import Table, check_row_aligned, source_of
 
 FORMAT = "torch"
 _ALONE = "tensor"  # what a file that is nothing but a tensor calls it
+_DEEPEST = 100  # levels of containers
 Place = tuple[Any, ...]  # the keys that lead to a part of what was saved
 
 
@@ -77,16 +78,28 @@ def _load(path: Path) -> Any:
             ) from error
 
 
-def _parts(saved: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Every tensor, list of names and other sized leaf, with the keys that lead there."""
-    if isinstance(saved, Tensor) or _is_names(saved):
-        yield place, saved
-    elif isinstance(saved, Mapping | list | tuple):
-        if any(isinstance(part, Tensor | Mapping | list | tuple) for part in _items(saved).values()):
-            for key, part in _items(saved).items():
-                yield from _parts(part, (*place, key))
-        else:
-            yield place, saved
+def _parts(saved: Any) -> Iterator[tuple[Place, Any]]:
+    """Every tensor, list of names and other sized leaf, with the keys that lead there.
+
+    Into each container once: a file may nest them in each other.
+    """
+    waiting: list[tuple[Place, Any]] = [((), saved)]
+    entered: set[int] = set()
+    while waiting:
+        place, part = waiting.pop()
+        if len(place) > _DEEPEST:
+            raise FileError(f"nests its parts deeper than {_DEEPEST} levels; save the tensor alone")
+        is_leaf = isinstance(part, Tensor) or _is_names(part)
+        if is_leaf or not isinstance(part, Mapping | list | tuple):
+            if is_leaf:
+                yield place, part
+        elif id(part) not in entered:
+            entered.add(id(part))
+            inner = [((*place, key), value) for key, value in _items(part).items()]
+            if any(isinstance(value, Tensor | Mapping | list | tuple) for _, value in inner):
+                waiting.extend(reversed(inner))
+            else:
+                yield place, part
 
 
 def _items(saved: Any) -> Mapping[Any, Any]:
@@ -101,6 +114,7 @@ def _is_same(part: Any, points: Tensor) -> bool:
     """Whether a tensor is the table under another name, as tied weights are."""
     return (
         isinstance(part, Tensor)
+        and part.layout is torch.strided
         and part.dtype == points.dtype
         and part.shape == points.shape
         and part.stride() == points.stride()
