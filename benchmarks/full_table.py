@@ -60,7 +60,8 @@ def main():
                 there = best.setdefault(f"{row}|{side}", found)
                 best[f"{row}|{side}"] = {key: min(there[key], found[key]) for key in found}
     print(
-        f"n = {chosen.n}, d = {D}\n{'':<16}{'ours, s':>9}{'MiB':>8}{'textbook, s':>13}{'MiB':>8}{'faster':>9}{'smaller':>9}"
+        f"n = {chosen.n}, d = {D}\n"
+        f"{'':<16}{'ours, s':>9}{'MiB':>8}{'textbook, s':>13}{'MiB':>8}{'faster':>9}{'smaller':>9}"
     )
     for row in ROWS:
         ours, textbook = best[f"{row}|ours"], best[f"{row}|textbook"]

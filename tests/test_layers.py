@@ -16,12 +16,12 @@ LAYERS = [
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
     {"_run", "place"},
-    {"disperse", "codes", "figures"},
+    {"disperse", "codes", "figures", "files"},
     {"demo"},
     {"cli"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes"), ("cli", "cli")}
+WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes"), ("cli", "cli"), ("files", "files")}
 
 
 def imports():

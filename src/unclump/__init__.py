@@ -4,6 +4,7 @@ from unclump.circle import axis_circles, great_circles
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
 from unclump.distributions import PowerSpherical, VonMisesFisher
+from unclump.files import Table, load, save
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures import (
     Summary,
@@ -75,6 +76,7 @@ __all__ = [
     "SphereSGD",
     "SphericalVariance",
     "Summary",
+    "Table",
     "Uniformity",
     "UniformityTest",
     "VonMisesFisher",
@@ -92,6 +94,7 @@ __all__ = [
     "kernel_mean",
     "koleo",
     "lloyd",
+    "load",
     "log_det",
     "max_min",
     "mean_angle",
@@ -111,6 +114,7 @@ __all__ = [
     "project",
     "project_after_step",
     "rayleigh_test",
+    "save",
     "sliced",
     "sobol",
     "sphere_parametrization",
