@@ -21,6 +21,8 @@ BAD_POINTS = {
     "three axes": (torch.ones(2, 5, 3), ValueError, r"shape (n, d) with n >= 2 and d >= 2, got (2, 5, 3)", "loop over"),
     "a vector": (torch.ones(5), ValueError, r"shape (n, d) with n >= 2 and d >= 2, got (5,)", "one row a point"),
     "integers": (torch.ones(5, 3, dtype=torch.long), TypeError, "floating-point points, got torch.int64", ".float()"),
+    "a module": (torch.nn.Embedding(5, 3), TypeError, "got the module Embedding", "pass its .weight"),
+    "another module": (torch.nn.GRU(5, 3), TypeError, "got the module GRU", "pass one of its parameters"),
     "NumPy": (np.ones((5, 3)), TypeError, "a torch.Tensor, got ndarray", "torch.as_tensor"),
 }
 
@@ -67,8 +69,27 @@ def test_measures_name_the_rows_that_have_no_direction(measure):
         (lambda: uc.Polarization(uc.Riesz), TypeError, r"a kernel such as"),
         (lambda: uc.Polarization(steps=-1), ValueError, r"steps >= 0, got -1"),
         (lambda: uc.Lloyd(generator=3), TypeError, r"a torch.Generator, got int; make one with"),
-        (lambda: uc.objective("coleo"), ValueError, r"one of 'max_min', 'koleo', .*, got 'coleo'"),
-        (lambda: uc.objective("koleo", circles=3), TypeError, r"'koleo' does not take these options"),
+        (lambda: uc.objective("coleo"), ValueError, r"'max_min', 'koleo', .*, got 'coleo'; did you mean 'koleo'\?$"),
+        (lambda: uc.objective("MaxMin"), ValueError, r"got 'MaxMin'; did you mean 'max_min'\?$"),
+        (lambda: uc.objective("voronoi"), ValueError, r"got 'voronoi'$"),
+        (lambda: uc.objective(3), ValueError, r"got 3$"),
+        (
+            lambda: uc.objective("koleo", circles=3),
+            TypeError,
+            r"'koleo' does not take these options: circles; .*distance",
+        ),
+        (lambda: uc.objective("spherical_variance", d=3), TypeError, r"these options: d; it takes none$"),
+        (lambda: uc.objective("sliced", circles="3"), TypeError, r"^expected circles to be an int, got str"),
+        (
+            lambda: uc.objective("energy", kernel={"name": "riesz", "gamma": 2.0}),
+            TypeError,
+            r"kernel 'riesz' does not take these options: gamma; it takes s, distance",
+        ),
+        (
+            lambda: uc.objective("energy", kernel={"name": "riesz", "s": "2"}),
+            TypeError,
+            r"^expected s to be a number, got str",
+        ),
         (lambda: uc.objective("energy", kernel="gauss"), ValueError, r"'gaussian', 'laplace', 'riesz', got 'gauss'"),
         (lambda: uc.great_circles(0, 3), ValueError, r"circles >= 1, got 0"),
         (lambda: uc.axis_circles(2, 1), ValueError, r"d >= 2, got 1"),

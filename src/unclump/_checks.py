@@ -6,15 +6,19 @@ the loop, never for an objective, where it would make a GPU wait.
 
 import math
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 _MOST_LISTED = 5
 
 
 def check_points(x: Tensor, *, at_least: int = 1) -> None:
     """Refuse what is not a floating-point tensor of shape (n, d), n >= `at_least`, d >= 2."""
+    if isinstance(x, nn.Module):
+        advice = "pass its .weight" if isinstance(getattr(x, "weight", None), Tensor) else "pass one of its parameters"
+        raise TypeError(f"expected points as a torch.Tensor, got the module {type(x).__name__}; {advice}")
     if not isinstance(x, Tensor):
         raise TypeError(f"expected points as a torch.Tensor, got {type(x).__name__}; convert with torch.as_tensor(...)")
     if not x.is_floating_point():
@@ -64,7 +68,9 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """Refuse a name that is not among `choices`."""
     choices = tuple(choices)
     if value not in choices:
-        raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}")
+        meant = get_close_matches(str(value).lower(), choices, n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
 
 
 def check_positive(name: str, value: float) -> None:

@@ -1,6 +1,7 @@
 """Every dispersion objective, as a function of points on the sphere, as a module of raw embeddings, and by name."""
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any
 
 from unclump._checks import check_choice
@@ -54,10 +55,8 @@ def objective(name: str, **options: Any) -> Objective:
     check_choice("the objective's name", name, _OBJECTIVES)
     if "kernel" in options:
         options["kernel"] = _kernel(options["kernel"])
-    try:
-        return _OBJECTIVES[name](**options)
-    except TypeError as error:  # an option that this objective does not have
-        raise TypeError(f"objective {name!r} does not take these options: {error}") from None
+    _check_taken(f"objective {name!r}", _OBJECTIVES[name], options)
+    return _OBJECTIVES[name](**options)
 
 
 def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
@@ -68,7 +67,19 @@ def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
     options = {"name": given} if isinstance(given, str) else dict(given)
     name = str(options.pop("name", None))
     check_choice("the kernel's name", name, _KERNELS)
+    _check_taken(f"kernel {name!r}", _KERNELS[name], options)
     return _KERNELS[name](**options)
+
+
+def _check_taken(what: str, made: type, options: Mapping[str, Any]) -> None:
+    """Refuse options that it does not have; of their values it knows best itself."""
+    parameters = signature(made).parameters.values()
+    taken = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    unknown = [option for option in options if option not in taken]
+    if unknown:
+        raise TypeError(
+            f"{what} does not take these options: {', '.join(unknown)}; it takes {', '.join(taken) or 'none'}"
+        )
 
 
 __all__ = [
