@@ -47,6 +47,11 @@ def test_a_search_that_meets_its_bound_is_proved_optimal():
     assert code.gap < 1e-10
 
 
+def test_a_search_is_not_below_what_is_left_of_a_larger_code():
+    code = uc.spherical_code(230, 8, restarts=1, time_limit=0.5)
+    assert math.degrees(code.min_angle) >= 60 - 1e-9
+
+
 def test_a_search_improves_the_points_it_is_given():
     start = uc.uniform(12, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     code = uc.spherical_code(12, 3, init=start, fresh=True, restarts=1)

@@ -15,8 +15,8 @@ LAYERS = [
     {"pairs", "_null", "_groups"},
     {"table"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
-    {"_run", "place"},
-    {"disperse", "codes", "figures", "files"},
+    {"_run", "place", "files"},
+    {"disperse", "codes", "figures"},
     {"demo"},
     {"cli"},
 ]

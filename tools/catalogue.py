@@ -3,7 +3,8 @@
     python tools/catalogue.py 3 4 130 [--seed 0] [--time-limit SECONDS]
     python tools/catalogue.py 8 32 1024 --doubling
 
-Codes in closed form need no entry. A code that is there already is searched for again only with --improve.
+Codes in closed form need no entry. A code that is there already is searched for again only with --improve. With
+--from-above, a code that is worse than the one with a point more is replaced by that one less a point.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import time
 
 from unclump.codes import catalogue
 from unclump.codes.bounds import best_bound
+from unclump.codes.code import search
 from unclump.codes.exact import exact_code
 from unclump.codes.search import effort
 from unclump.codes.solver import solve
@@ -26,9 +28,15 @@ def main() -> None:
     parser.add_argument("--doubling", action="store_true", help="first, 2 first, 4 first, ...")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, help="seconds for a code; then the result depends on the machine")
+    parser.add_argument("--from-above", action="store_true", help="no search from scratch: leave out points")
     parser.add_argument("--improve", action="store_true", help="search also for codes that are there")
     chosen = parser.parse_args()
     d, n = chosen.dimension, chosen.first
+    if chosen.from_above:
+        for fewer in range(chosen.last - 1, n - 1, -1):
+            if exact_code(fewer, d) is None:
+                leave_out(fewer, d)
+        return
     while n <= chosen.last:
         there = catalogue.read(catalogue.SHIPPED, n, d)
         if exact_code(n, d) is None and (there is None or chosen.improve):
@@ -36,11 +44,28 @@ def main() -> None:
         n = 2 * n if chosen.doubling else n + 1
 
 
+def leave_out(n: int, d: int) -> None:
+    """The code of one point more less a point, searched on from there, where it is better than what is there."""
+    exact, above, there = (
+        exact_code(n + 1, d),
+        catalogue.read(catalogue.SHIPPED, n + 1, d),
+        catalogue.read(catalogue.SHIPPED, n, d),
+    )
+    points = exact.points if exact is not None else above.points
+    if there is not None and minimal_angle(points) <= there.record.angle + 1e-13:
+        return
+    found, bound = solve(n, d, init=points[1:].copy(), restarts=1), best_bound(n, d)
+    command = f"unclump code {n + 1} {d}, less a point, searched on with --seed 0 --restarts 1"
+    record = catalogue.Record(minimal_angle(found.points), bound.angle, bound.name, 0, command)
+    catalogue.keep(catalogue.SHIPPED, found.points, record)
+    print(f"{n} points in {d} dimensions, from above: {math.degrees(record.angle):.12f} degrees", flush=True)
+
+
 def one(n: int, d: int, seed: int, time_limit: float | None, there: catalogue.Entry | None) -> None:
     began, bound = time.monotonic(), best_bound(n, d)
     restarts = effort(n, d).restarts
     limit = {} if time_limit is None else {"time_limit": time_limit}
-    found = solve(n, d, restarts=None if limit else restarts, seed=seed, target=bound.angle, **limit)
+    found, _ = search(n, d, restarts=None if limit else restarts, seed=seed, target=bound.angle, **limit)
     budget = f"--time-limit {time_limit:g}" if limit else f"--restarts {restarts}"
     command = f"unclump code {n} {d} --fresh --seed {seed} {budget}"
     record = catalogue.Record(minimal_angle(found.points), bound.angle, bound.name, seed, command)

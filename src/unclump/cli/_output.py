@@ -2,12 +2,12 @@
 
 import io
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from unclump.files._writing import replacing
 
 if TYPE_CHECKING:
     from unclump.codes import Code
@@ -36,19 +36,5 @@ def write_points(path: Path, code: "Code") -> None:
         np.savetxt(buffer, points, delimiter=",", fmt="%.17g")
     else:
         buffer.write((json.dumps({**facts(code), "points": points.tolist()}, indent=1) + "\n").encode())
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            file.write(buffer.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, 0o666 & ~_umask())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    with replacing(path) as file:
+        file.write(buffer.getvalue())

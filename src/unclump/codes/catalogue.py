@@ -9,7 +9,6 @@ import io
 import json
 import math
 import os
-import tempfile
 import warnings
 import zipfile
 from dataclasses import asdict, dataclass
@@ -19,6 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.codes.verify import minimal_angle
+from unclump.files._writing import replacing
 
 SHIPPED = Path(__file__).parent / "catalogue"
 _INDEX = "index.json"
@@ -123,21 +123,13 @@ def keep(folder: Path, points: Float[np.ndarray, "n d"], record: Record) -> bool
 
 
 def _write(path: Path, members: dict[int, bytes], records: dict[int, Record]) -> None:
-    """Beside it first, then in its place: nobody ever sees half a catalogue."""
+    """Nobody ever sees half a catalogue."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = json.dumps({str(n): asdict(records[n]) for n in sorted(records)}, indent=1)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for n in sorted(members):
-                    archive.writestr(_member(f"{n}.npy"), members[n])
-                archive.writestr(_member(_INDEX), lines)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for n in sorted(members):
+            archive.writestr(_member(f"{n}.npy"), members[n])
+        archive.writestr(_member(_INDEX), lines)
 
 
 def _member(name: str) -> zipfile.ZipInfo:

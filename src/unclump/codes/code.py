@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from unclump._checks import check_count
 from unclump.codes import catalogue
 from unclump.codes.bounds import Bound, best_bound
-from unclump.codes.exact import exact_code
+from unclump.codes.exact import exact_above, exact_code
 from unclump.codes.solver import Solution, minimal_energy, solve
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
@@ -108,8 +109,17 @@ def spherical_code(
             entry.points, Bound(entry.record.bound, entry.record.bound_name), f"catalogue: {entry.record.command}"
         )
     bound = best_bound(n, d)
-    solution = solve(n, d, target=bound.angle, **choices)  # type: ignore[arg-type]
-    return _of(solution.points, bound, _how(solution))
+    solution, how = search(n, d, target=bound.angle, **choices)
+    return _of(solution.points, bound, how)
+
+
+def search(n: int, d: int, **choices: Any) -> tuple[Solution, str]:
+    """What `solve` finds, and how; not below what is left of a larger code in closed form, searched on from there."""
+    found, above = solve(n, d, **choices), exact_above(n, d)
+    if above is None or math.acos(above.cosine) <= found.angle + _MEETS:
+        return found, _how(found)
+    better = solve(n, d, **{**choices, "init": above.points, "restarts": 1, "time_limit": None})
+    return better, f"{above.name}; {_how(better)}"
 
 
 def _of(points: Float[np.ndarray, "n d"], bound: Bound, source: str, energy: float | None = None) -> Code:

@@ -77,6 +77,28 @@ def exact_code(n: int, d: int) -> ExactCode | None:
     return ExactCode(*_CODES[n, d])
 
 
+def exact_above(n: int, d: int) -> ExactCode | None:
+    """The first n points of the best code in closed form that has more of them, in d dimensions or fewer.
+
+    A search must not end below it. None where there is no such code.
+
+    Example:
+        >>> exact_above(200, 8).name
+        '200 of the 240 points of the roots of E8'
+    """
+    larger = [(code[0], size, dimension) for (size, dimension), code in _CODES.items() if size > n and dimension <= d]
+    if not larger:
+        return None
+    cosine, size, dimension = min(larger)
+    _, name, _, build = _CODES[size, dimension]
+    return ExactCode(cosine, f"{n} of the {size} points of the {name}", "", partial(_first, build, n, d))
+
+
+def _first(build: Callable[[], Points], n: int, d: int) -> Points:
+    points = build()[:n]
+    return np.pad(points, ((0, 0), (0, d - points.shape[1])))
+
+
 def _whole(vectors: Callable[[], _lattices.Vectors]) -> Points:
     return _polytopes.unit_rows(vectors().astype(np.float64))
 

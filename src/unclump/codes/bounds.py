@@ -1,0 +1,119 @@
+"""Upper bounds on the smallest angle of n points in d dimensions.
+
+Each bound is a function of n and d, in radians, infinite where it says nothing. `upper_bound` is the best of them.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from unclump._checks import check_count, check_number
+from unclump.codes._delsarte import delsarte
+from unclump.codes._levenshtein import levenshtein
+from unclump.codes._simplicial import boroczky, fejes_toth
+
+__all__ = [
+    "BOUNDS",
+    "Bound",
+    "best_bound",
+    "boroczky",
+    "delsarte",
+    "fejes_toth",
+    "levenshtein",
+    "proved_optimal",
+    "rankin",
+    "upper_bound",
+]
+
+_MANY = 10**100  # more points than this are counted as this many, which leaves the bounds true
+
+
+def rankin(n: int, d: int) -> float:
+    r"""Rankin's bound on the smallest angle of n points in d dimensions, in radians.
+
+    .. math:: \arccos \frac{-1}{n - 1} \text{ for } n \le d + 1, \qquad \frac{\pi}{2} \text{ for } n \ge d + 2
+
+    Sharp for n <= 2 d: the regular simplex, and subsets of the cross-polytope. On the circle, where the regular
+    polygons are best, it is :math:`2 \pi / n`.
+
+    References:
+        Rankin. The closest packing of spherical caps in n dimensions. Glasgow Mathematical Journal 2, 1955.
+
+    Example:
+        >>> from unclump.codes.bounds import rankin
+        >>> [round(math.degrees(rankin(n, 3)), 4) for n in (2, 3, 4, 5, 6)]
+        [180.0, 120.0, 109.4712, 90.0, 90.0]
+    """
+    if d == 2:
+        return 2 * math.pi / n
+    return math.pi / 2 + (math.asin(1 / (n - 1)) if n <= d + 1 else 0)
+
+
+BOUNDS: dict[str, Callable[[int, int], float]] = {
+    "Rankin": rankin,
+    "Fejes Tóth": fejes_toth,
+    "Böröczky": boroczky,
+    "Levenshtein": levenshtein,
+    "Delsarte": delsarte,
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """An upper bound on the smallest angle, in radians, and whose it is."""
+
+    angle: float
+    name: str
+
+
+@lru_cache
+def best_bound(n: int, d: int) -> Bound:
+    """The lowest of all bounds. Those that agree to 1e-11 are called by the older name.
+
+    Example:
+        >>> from unclump.codes.bounds import best_bound
+        >>> best_bound(12, 3).name, best_bound(120, 4).name, best_bound(240, 8).name, best_bound(25, 4).name
+        ('Fejes Tóth', 'Böröczky', 'Levenshtein', 'Delsarte')
+    """
+    check_count("n", n, at_least=2)
+    check_count("d", d, at_least=2)
+    n = min(n, _MANY)
+    if d == 2 or n <= 2 * d:
+        return Bound(rankin(n, d), "Rankin")  # sharp
+    angles = {name: bound(n, d) for name, bound in BOUNDS.items()}
+    lowest = min(angles.values())
+    return next(Bound(angle, name) for name, angle in angles.items() if angle <= lowest * (1 + 1e-11))
+
+
+def upper_bound(n: int, d: int) -> float:
+    """No n points in d dimensions have a larger smallest angle than this, in radians.
+
+    The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein and Delsarte. All are
+    rounded up, Rankin's closed form to the nearest double. Takes a second or two where linear programming has many
+    terms.
+
+    Args:
+        n: Number of points, at least two.
+        d: Dimensions, at least two.
+
+    Example:
+        >>> from unclump.codes.bounds import upper_bound
+        >>> round(math.degrees(upper_bound(12, 3)), 6)  # the icosahedron attains it
+        63.434949
+        >>> round(math.degrees(upper_bound(24, 3)), 6)  # the snub cube has 43.690767
+        44.442262
+    """
+    return best_bound(n, d).angle
+
+
+def proved_optimal(angle: float, n: int, d: int, *, tolerance: float = 1e-10) -> bool:
+    """Whether n points in d dimensions with that smallest angle meet the `upper_bound`: no code is better.
+
+    Example:
+        >>> from unclump.codes.bounds import proved_optimal
+        >>> proved_optimal(math.pi / 3, 240, 8), proved_optimal(math.pi / 3, 24, 4)  # the latter needs stronger bounds
+        (True, False)
+    """
+    check_number("angle", angle)
+    return angle >= upper_bound(n, d) - tolerance
