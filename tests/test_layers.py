@@ -13,7 +13,7 @@ LAYERS = [
     {"sphere", "_special"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups"},
-    {"table"},
+    {"table", "_faiss"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
     {"_run", "place", "files"},
     {"disperse", "codes", "figures"},

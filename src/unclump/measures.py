@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_count
+from unclump import _faiss
+from unclump._checks import check_choice, check_count
 from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
 from unclump.sphere import angle, angle_of
 from unclump.starts import uniform
@@ -24,25 +25,37 @@ _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
 
 
-def nearest_angles(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
+def nearest_angles(x: Float[Tensor, "n d"], *, neighbours: str = "exact") -> Float[Tensor, " n"]:
     """The angle between every point and its nearest other point.
+
+    Args:
+        x: Points, n >= 2.
+        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: the
+            angles of points whose nearest was missed are those to another near one.
 
     Example:
         >>> nearest_angles(torch.eye(3)) / torch.pi
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
+    check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
     x = directions(x)
-    return angle(x, x[nearest(x)])
+    near = nearest(x) if neighbours == "exact" else _faiss.nearest(x)[0]
+    return angle(x, x[near])
 
 
-def min_angle(x: Float[Tensor, "n d"]) -> float:
+def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact") -> float:
     """The smallest angle between two points: what the Tammes problem maximises.
+
+    Args:
+        x: Points, n >= 2.
+        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: an
+            upper bound.
 
     Example:
         >>> min_angle(torch.eye(3)) == torch.pi / 2
         True
     """
-    return nearest_angles(x).min().item()
+    return nearest_angles(x, neighbours=neighbours).min().item()
 
 
 def mean_angle(x: Float[Tensor, "n d"]) -> float:

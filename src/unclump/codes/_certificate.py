@@ -32,7 +32,7 @@ def proves_fewer(coefficients: Float[np.ndarray, " terms"], n: int, d: int, cosi
         d: Dimensions.
         cosine: s, above -1.
     """
-    exact: list[Fraction] = [Fraction(value) for value in coefficients.tolist()]
+    exact = [Fraction(value) for value in coefficients.tolist()]
     exact[0] = sum(exact[1:], Fraction(0)) / (n - 1)
     if exact[0] <= 0 or min(exact) < 0:
         return False
@@ -59,17 +59,17 @@ def _to_powers(coefficients: list[Fraction], d: int, cosine: Fraction) -> list[i
         for i, value in enumerate(previous):
             following[i] -= b * q * q * value
         previous, current, scale = current, following, scale * c * q
-    common = math.lcm(*(value.denominator for value in coefficients))
+    common = math.lcm(*(weight.denominator for weight in coefficients))
     total = [0] * (degree + 1)
-    for coefficient, row, own in zip(coefficients, rows, scales, strict=True):
-        factor = coefficient.numerator * (common // coefficient.denominator) * (scales[-1] // own)
+    for weight, row, own in zip(coefficients, rows, scales, strict=True):
+        factor = weight.numerator * (common // weight.denominator) * (scales[-1] // own)
         for i, entry in enumerate(row):
             total[i] += factor * entry
     return total
 
 
 def _to_bernstein(powers: list[int]) -> list[int]:
-    r"""Bernstein coefficients :math:`\sum_{i \le j} \binom{j}{i} a_i / \binom{m}{i}`, in fixed point, upwards."""
+    r"""Bernstein's coefficients, :math:`\sum_{i \le j} \binom{j}{i} a_i / \binom{m}{i}`, in fixed point, rounded up."""
     degree = len(powers) - 1
     common = math.lcm(*(math.comb(degree, i) for i in range(degree + 1)))
     exact = [value * (common // math.comb(degree, i)) for i, value in enumerate(powers)]

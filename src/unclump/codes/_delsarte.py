@@ -14,7 +14,7 @@ from unclump.codes._certificate import proves_fewer
 from unclump.codes._gegenbauer import gegenbauer
 from unclump.codes._levenshtein import angle_above, levenshtein_cosine, tight_degree
 
-_MOST = 100  # the highest degree of polynomials
+_MOST = 80  # the highest degree of polynomials
 _ROUNDS = 20
 _NEWTON_STEPS = 12
 
@@ -59,15 +59,15 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
 
     It is solved in floating point: cutting planes (the peaks of f that rise above zero) and Newton's method for s,
     until it is known where f touches zero; then Newton's method on the conditions of optimality, to machine precision.
-    None of this is trusted. The polynomial, of which the doubles are taken as exact fractions, is proved to be negative
-    on [-1, s] by integer arithmetic (see `proves_fewer`) and the angle is rounded up, so that the number returned is an
-    upper bound whatever went before. To leave room for the proof, the programme is solved for n less a 1e-13th part,
-    or more where this does not suffice. Without proof the result is infinite.
+    None of this is trusted. The coefficients are doubles, that is, exact fractions, and the polynomial that they make
+    is proved to be negative on [-1, s] in integer arithmetic (see `proves_fewer`); the angle is rounded up. So the
+    number returned is an upper bound whatever went before. To leave room for the proof, the programme is solved for n
+    less a 1e-13th part, or more where this does not suffice. Without proof the result is infinite.
 
     Args:
         n: Number of points.
         d: Dimensions. Where Rankin's bound is sharp, for d = 2 or n <= 2 d, there is nothing to gain: infinite.
-        degree: Of the polynomials; higher is better, and slower. None: enough for the sixth digit, at most 100. Where
+        degree: Of the polynomials; higher is better, and slower. None: enough for the fifth digit, at most 80. Where
             Levenshtein's polynomial has a higher degree, with many points in few dimensions, the result is infinite.
 
     References:
@@ -91,17 +91,22 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
 
 
 def _candidates(programme: _Programme) -> Iterator[_Solution]:
-    """Solutions with ever more room for the proof."""
-    rough = _cutting_planes(programme, programme.n)
-    if rough is not None:
-        for margin in (1e-13, 1e-12, 1e-11, 1e-10):
-            polished = _polish(programme, rough, programme.n * (1 - margin))
-            if polished is not None:
-                yield polished
-    for margin in (1e-7, 1e-5):
-        rough = _cutting_planes(programme, programme.n * (1 - margin))
-        if rough is not None:
-            yield rough
+    """Solutions, the most precise first, of which the later leave more room for the proof.
+
+    The rough ones are for slightly fewer points: where a code attains the bound, other terms matter on either side.
+    """
+    roughs = [_cutting_planes(programme, programme.n * (1 - 1e-5))]
+    yield from _polished(programme, roughs[0])
+    roughs.append(_cutting_planes(programme, programme.n * (1 - 1e-6)))
+    yield from _polished(programme, roughs[1])
+    yield from (rough for rough in reversed(roughs) if rough is not None)
+
+
+def _polished(programme: _Programme, rough: _Solution | None) -> Iterator[_Solution]:
+    for margin in (1e-13, 1e-12, 1e-11, 1e-10):
+        found = rough and _polish(programme, rough, programme.n * (1 - margin))
+        if found:
+            yield found
 
 
 def _cutting_planes(programme: _Programme, target: float) -> _Solution | None:
@@ -116,9 +121,9 @@ def _cutting_planes(programme: _Programme, target: float) -> _Solution | None:
             method="highs-ds",
             options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
         )
-        if solved.status != 0:
+        if solved.status != 0 or solved.x is None:
             return found
-        f, weights = np.asarray(solved.x), -np.asarray(solved.ineqlin.marginals)
+        f, weights = solved.x, -solved.ineqlin.marginals
         peaks = _peaks(programme, f, cosine)
         found = _touching(programme, f, points, weights, peaks)
         # The derivative of the optimum by the cosine is the weight there times the slope.
@@ -208,8 +213,8 @@ def _ranges(*sizes: int) -> list[slice]:
 def _damped_step(matrix: Float[np.ndarray, "m m"], right: Vector) -> Vector | None:
     """Levenberg's step, with rows and then columns scaled to norm one, damped by what is left; None where nothing is.
 
-    Newton's method would leap along the solutions of a degenerate programme, of which there are many. The normal
-    equations lose digits of the step, but not of what the steps lead to.
+    Newton's method would leap along the solutions of a degenerate programme, of which there are many. The system of
+    residual and step keeps the digits that the normal equations would lose.
     """
     rows = np.linalg.norm(matrix, axis=1, keepdims=True)
     columns = np.linalg.norm(matrix / rows, axis=0)
@@ -218,6 +223,7 @@ def _damped_step(matrix: Float[np.ndarray, "m m"], right: Vector) -> Vector | No
     left = float(np.linalg.norm(right))
     if left < 1e-12:
         return None
-    damping = max(left**2, 1e-15) * np.eye(len(right))
-    step: Vector = np.linalg.solve(scaled.T @ scaled + damping, scaled.T @ right) / columns
+    one = np.eye(len(right))
+    system = np.block([[one, scaled], [scaled.T, -(max(left, 1e-8) ** 2) * one]])
+    step: Vector = np.linalg.solve(system, np.append(right, np.zeros_like(right)))[len(right) :] / columns
     return step

@@ -23,9 +23,9 @@ def levenshtein(n: int, d: int) -> float:
         (\tfrac{n}{2} - R_k) P_{k+1} + (\tfrac{n}{2} - R_{k-1}) P_k + \sum_{j < k} h_j P_j
 
     for degrees 2k - 1 and 2k, with :math:`h_j` the dimensions of the spherical harmonics, :math:`P_j` the Gegenbauer
-    polynomials and :math:`R_k = \tbinom{d+k-2}{d-1}`, for which :math:`\sum_{j<k} h_j = R_k + R_{k-1}`. All zeros are
-    real, so that Newton's method falls from one to the largest and stops at it. It runs with 60 digits; the angle is
-    rounded up.
+    polynomials and :math:`R_k = \tbinom{d+k-2}{d-1}`, for which :math:`\sum_{j<k} h_j = R_k + R_{k-1}`. All
+    zeros are real, so that Newton's method falls from one to the largest and stops at it. It runs with 60 digits; the
+    angle is rounded up.
 
     References:
         Levenshtein. Universal bounds for codes and designs. Handbook of Coding Theory, 1998, chapter 6.

@@ -1,4 +1,4 @@
-"""Upper bounds on the smallest angle of n points in d dimensions.
+"""Upper bounds on the smallest angle of n points in d dimensions: how good a spherical code can be.
 
 Each bound is a function of n and d, in radians, infinite where it says nothing. `upper_bound` is the best of them.
 """
@@ -90,8 +90,8 @@ def upper_bound(n: int, d: int) -> float:
     """No n points in d dimensions have a larger smallest angle than this, in radians.
 
     The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein and Delsarte. All are
-    rounded up, Rankin's closed form to the nearest double. Takes a second or two where linear programming has many
-    terms.
+    rounded up, but for Rankin's closed form, the nearest double. Takes a second or two where linear programming has
+    many terms.
 
     Args:
         n: Number of points, at least two.

@@ -177,7 +177,7 @@ def _integers(x: Float[np.ndarray, " d"]) -> list[int]:
 
 
 def _pairs_up_to(x: Float[np.ndarray, "n d"], largest: float) -> Int[np.ndarray, "m 2"]:
-    """The pairs of unit vectors whose angle is not above the given one, measured where the cosine cannot tell."""
+    """The pairs of unit vectors whose angle is not above the given one; measured where the cosine cannot tell."""
     lowest, rounding = math.cos(min(largest, math.pi)), _rounding(x.shape[1])
     found = [np.empty((0, 2), dtype=int)]
     for rows, columns in upper_triangle(len(x), _BLOCK):
