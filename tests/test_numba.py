@@ -8,6 +8,7 @@ from torch.testing import assert_close
 from tests.cases import KERNELS, value_and_gradient
 from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
 from unclump._numba.circle import _angles, _ascend
+from unclump._numba.pairs import _near_pairs
 from unclump.pairs import distances_to, kernel_sum, nearest, nearest_distances, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
@@ -271,3 +272,13 @@ def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
 
     fused, plain = both(monkeypatch, compute)
     assert_close(fused, plain, **TOLERANCE[torch.float32])
+
+
+def test_a_pair_that_rounding_calls_near_on_one_side_only_counts_once():
+    inf, x = np.inf, table(3, 4, torch.float32).numpy()
+    block = np.array([[0, inf, 0.5], [0.7, 0, 0.2], [inf, 0.2, 0]], np.float32)  # (0, 1) near above, (2, 0) below
+    first, second, exact = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
+    _near_pairs(block, x, 0, 0, np.array([True, False, True]), np.array([0, 1, 1, 1]), first, second, exact, 0, 3)
+    assert block.tolist() == np.array([[0, 0, 0.5], [0, 0, 0.2], [0.5, 0.2, 0]], np.float32).tolist()
+    assert (first[0], second[0]) == (0, 1)
+    assert exact[0] == pytest.approx(float(((x[0] - x[1]).astype(float) ** 2).sum()), rel=1e-6)

@@ -308,8 +308,8 @@ def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tupl
             loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), gradient)
             push = torch.where(coincide, near_slopes, 0)
             pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
-    if pushes.any():
-        gradient += apart(x.dtype) * pushes.unsqueeze(-1) * escape(blocks.x.double())
+    pushed = pushes.nonzero().squeeze(-1)
+    gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(blocks.x[pushed].double())
     # By each of the points, and both orders of every pair: four times.
     return narrow(gradient.new_tensor(total), x.dtype), narrow(4 * gradient, x.dtype)
 
@@ -327,7 +327,7 @@ def _table(kernel: Kernel) -> Tensor | None:
     values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
     largest, steepest = values.abs().max(), slopes.abs().max()
     table = hermite(values, slopes, step)
-    error = (nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) @ table.double() - kernel(between)).abs().max()
+    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
     serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
     return table if serves else None
 

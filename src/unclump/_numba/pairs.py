@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int, Int64
+from jaxtyping import Bool, Float32, Float64, Int, Int64
 from torch import Tensor
 
 from unclump._numba import share
@@ -19,7 +19,8 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 # Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
 NEAR = 0.1
 
-_TWO, _THREE = np.float32(2), np.float32(3)  # integers would widen the whole expression
+# Integers would widen the whole expression.
+_ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
 _A_THREAD = 2**16  # pairs that are worth a thread
 
 
@@ -49,22 +50,23 @@ class Blocks:
         return torch.mm(a, b.mT, out=self._buffer[: len(a) * len(b)].view(len(a), len(b)))
 
     def slopes_and_near(
-        self, rows: slice, columns: slice, table: Float32[Tensor, "4 2048"]
+        self, rows: slice, columns: slice, table: Float32[Tensor, "2048 4"]
     ) -> tuple[float, Float32[Tensor, "a b"], Near]:
         """The sum of the far pairs' values, their slopes, with zeros for all others; and the near pairs."""
         block = self.squared_chords(rows, columns)
-        values, counts = np.zeros(len(block)), np.zeros(len(block) + 1, np.int64)
+        values, has_near = np.zeros(len(block)), np.zeros(len(block), np.bool_)
+        counts = np.zeros(len(block) + 1, np.int64)
         share(
-            partial(_evaluate, block.numpy(), table.numpy(), rows == columns, values, counts[1:]),
+            partial(_evaluate, block.numpy(), table.numpy(), rows == columns, values, has_near, counts[1:]),
             len(block),
             at_least=_rows(block),
         )
         ends = counts.cumsum()
         near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
-        if len(near.r2) > 0:
+        if has_near.any():
             lists = near.first.numpy(), near.second.numpy(), near.r2.numpy()
-            places = self.x.numpy(), rows.start, columns.start, ends
-            share(partial(_near_pairs, block.numpy(), *places, *lists), len(block), at_least=8)
+            places = self.x.numpy(), rows.start, columns.start, has_near, ends
+            share(partial(_near_pairs, block.numpy(), *places, *lists), len(block), at_least=64)
         return float(values.sum()), block, near
 
     def add_gradient(self, slopes: Float32[Tensor, "a b"], rows: slice, columns: slice, gradient: Tensor) -> None:
@@ -73,11 +75,11 @@ class Blocks:
         _add_gradient(product.numpy(), self.x[rows].numpy(), gradient[rows].numpy())
 
 
-def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "4 k"]:
+def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
     """The cubics between equally spaced nodes that have these values and slopes, by the fraction of the step."""
     low, rise = values[:-1], values.diff()
     first, last = step * slopes[:-1], step * slopes[1:]
-    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise]).float()
+    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
 
 
 def _rows(block: Tensor) -> int:
@@ -120,35 +122,49 @@ def _add_gradient(product: Points, x: Points, gradient: Float64[np.ndarray, "a d
 @compiled_in_any_order
 def _evaluate(
     block: Matrix,
-    table: Float32[np.ndarray, "4 k"],
+    table: Float32[np.ndarray, "k 4"],
     diagonal: bool,
     values: Float64[np.ndarray, " a"],
+    has_near: Bool[np.ndarray, " a"],
     counts: Numbers,
     start: int,
     stop: int,
 ) -> None:
-    """Replace squared chords by slopes, and near ones by infinity; sum each row's values and count its near pairs."""
-    low, high = np.float32(NEAR), np.float32(4 - NEAR)
-    per_step, last = np.float32(table.shape[1] / (4 - 2 * NEAR)), np.int32(table.shape[1] - 1)
+    """Replace squared chords by slopes, and near ones by infinity; sum each row's values and count its near pairs.
+
+    Each row takes three loops: looking the cubics up is no work for vector instructions, all before and after it is.
+    """
+    middle, reach = np.float32(2), np.float32(2 - NEAR)
+    per_step, last = np.float32(table.shape[0] / (4 - 2 * NEAR)), np.int32(table.shape[0] - 1)
+    columns = block.shape[1]
+    nodes, cubics = np.empty(columns, np.int32), np.empty((columns, 4), np.float32)
     for i in range(start, stop):
-        count, total = np.int32(0), np.float32(0)
         for j in range(block.shape[1]):
-            r2 = block[i, j]
-            near = not (r2 >= low and r2 <= high)  # NaN counts as near, and is measured again
-            place = (r2 - low) * per_step
-            place = np.float32(0) if near else place
-            node = min(np.int32(place), last)
-            t = place - np.float32(node)
-            c0, c1, c2, c3 = table[0, node], table[1, node], table[2, node], table[3, node]
+            aside = block[i, j] - middle
+            far = abs(aside) < reach  # NaN is not far, and is measured again
+            place = (aside + reach) * per_step
+            nodes[j] = min(np.int32(place if far else _ZERO), last)
+        for j in range(len(nodes)):
+            node = np.uint32(nodes[j])
+            c0, c1, c2, c3 = table[node, 0], table[node, 1], table[node, 2], table[node, 3]
+            cubics[j, 0], cubics[j, 1], cubics[j, 2], cubics[j, 3] = c0, c1, c2, c3
+        count, total = _ZERO, _ZERO
+        for j in range(block.shape[1]):
+            aside = block[i, j] - middle
+            far = abs(aside) < reach
+            t = (aside + reach) * per_step - np.float32(nodes[j])
+            c0, c1, c2, c3 = cubics[j, 0], cubics[j, 1], cubics[j, 2], cubics[j, 3]
             value = c0 + t * (c1 + t * (c2 + t * c3))
             slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
-            total += np.float32(0) if near else value
-            block[i, j] = np.float32(np.inf) if near else slope
-            count += np.int32(near)
-        values[i], counts[i] = total, count
+            value, slope = value if far else _ZERO, slope if far else _INFINITY
+            total += value
+            block[i, j] = slope
+            count += np.float32(far)
+        values[i], counts[i] = total, columns - np.int64(count)
+        has_near[i] = counts[i] > (1 if diagonal else 0)
         if diagonal:  # where each point meets itself, and every pair comes twice
             block[i, i], counts[i] = 0, 0
-            for j in range(i + 1, block.shape[1]) if count > 1 else range(0):
+            for j in range(i + 1, columns) if has_near[i] else range(0):
                 counts[i] += block[i, j] == np.inf
 
 
@@ -158,6 +174,7 @@ def _near_pairs(
     x: Points,
     row_start: int,
     column_start: int,
+    has_near: Bool[np.ndarray, " a"],
     ends: Numbers,
     first: Numbers,
     second: Numbers,
@@ -165,16 +182,25 @@ def _near_pairs(
     start: int,
     stop: int,
 ) -> None:
-    """List the near pairs of each row, measured exactly, and leave zeros in their places."""
+    """List the near pairs of each row, measured exactly, and leave zeros in their places.
+
+    In a block on the diagonal a pair comes twice, and rounding may call it near in one place only: the earlier counts.
+    """
+    diagonal = row_start == column_start
     for i in range(start, stop):
         k = ends[i]
-        for j in range(block.shape[1]):
-            if block[i, j] == np.inf:
-                block[i, j] = 0
-                if row_start != column_start or i < j:
-                    first[k], second[k] = row_start + i, column_start + j
-                    exact[k] = min(squared_chord(x, first[k], x, second[k]), 4.0)
-                    k += 1
+        for j in range(block.shape[1]) if has_near[i] else range(0):
+            if block[i, j] != np.inf:
+                continue
+            if diagonal and j < i:
+                block[i, j] = block[j, i] if block[j, i] != np.inf else 0
+                continue
+            block[i, j] = 0
+            if diagonal:
+                block[j, i] = 0
+            first[k], second[k] = row_start + i, column_start + j
+            exact[k] = min(squared_chord(x, first[k], x, second[k]), 4.0)
+            k += 1
 
 
 @compiled_in_any_order
