@@ -58,7 +58,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         tensor([1, 0, 1])
     """
     block = block or block_size(x)
-    if x.dtype is torch.float32 and _numba.usable(x):
+    if _numba.usable(x):
         from unclump._numba import nearest as loops
 
         with without_autocast(x.device):

@@ -1,8 +1,8 @@
-r"""Nearest neighbours in float32, and distances to them with their gradient.
+r"""Nearest neighbours by products in float32, and distances to them with their gradient.
 
 Inner products come from BLAS, block by block. One pass over a block keeps the two smallest squared chords of every
-point; where they differ by more than the rounding of float32 the nearest is known, and elsewhere it is searched again
-by differences of coordinates in double precision.
+point; where they differ by more than the rounding of float32 the nearest is known, and elsewhere those that rounding
+cannot tell apart are measured again, by differences of coordinates in double precision.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int
+from jaxtyping import Float, Float32, Float64, Int
 from torch import Tensor
 
 from unclump._numba import share
@@ -29,9 +29,9 @@ Chords = Float32[np.ndarray, " n"]
 Numbers = Int[np.ndarray, " n"]
 
 
-def nearest(x: Float32[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], size: int) -> Int[Tensor, " n"]:
-    """`unclump.pairs.nearest` of float32: equal to the exact one, the first of several that are equally near."""
-    chords, n = Blocks(x, size), len(x)
+def nearest(x: Float[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], size: int) -> Int[Tensor, " n"]:
+    """`unclump.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
+    chords, n = Blocks(x.float(), size), len(x)
     low, next_low, index = np.full(n, np.inf, np.float32), np.full(n, np.inf, np.float32), np.zeros(n, np.int32)
     for rows, columns in blocks:
         block = chords.squared_chords(rows, columns).numpy()
@@ -43,8 +43,13 @@ def nearest(x: Float32[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], si
             keep.append(partial(_keep_rows, lanes, columns.start, low[rows], next_low[rows], index[rows]))
         share(partial(_each, keep), len(keep), at_least=1)
     unsure = np.flatnonzero(~(next_low - low > _ROUNDING))
-    if len(unsure) > 0:
-        share(partial(_search_again, chords.x.numpy(), unsure, index), len(unsure), at_least=1 + _A_THREAD // (16 * n))
+    for start in range(0, len(unsure), size):
+        some = unsure[start : start + size]
+        smallest = np.full(len(some), np.inf)
+        for column in range(0, n, size):
+            block = chords.squared_chords(some, slice(column, column + size)).numpy()
+            among = x.detach().contiguous().numpy(), some, column, low[some] + _ROUNDING, smallest, index
+            share(partial(_measure_again, block, *among), len(some), at_least=1 + _A_THREAD // size)
     return torch.from_numpy(index).long()
 
 
@@ -131,13 +136,27 @@ def _keep_rows(
 
 
 @compiled
-def _search_again(x: Points, unsure: Int[np.ndarray, " k"], index: Numbers, start: int, stop: int) -> None:
-    for i in unsure[start:stop]:
-        smallest = np.inf
-        for j in range(len(x)):
-            r2 = squared_chord(x, i, x, j) if i != j else np.inf
-            if r2 < smallest:
-                smallest, index[i] = r2, j
+def _measure_again(
+    block: Float32[np.ndarray, "a b"],
+    x: Float[np.ndarray, "n d"],
+    rows: Int[np.ndarray, " a"],
+    column: int,
+    limits: Chords,
+    smallest: Float64[np.ndarray, " a"],
+    index: Numbers,
+    start: int,
+    stop: int,
+) -> None:
+    """Keep the nearest by exact measure of those within the limits; nothing is nearer than a twin."""
+    for a in range(start, stop):
+        i = rows[a]
+        for b in range(block.shape[1]):
+            if smallest[a] == 0:
+                break
+            if block[a, b] <= limits[a] and column + b != i:
+                r2 = squared_chord(x, i, x, column + b)
+                if r2 < smallest[a]:
+                    smallest[a], index[i] = r2, column + b
 
 
 @compiled_in_any_order

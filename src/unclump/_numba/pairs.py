@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float32, Float64, Int, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int, Int64
 from torch import Tensor
 
 from unclump._numba import share
@@ -22,6 +22,11 @@ NEAR = 0.1
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
 _A_THREAD = 2**16  # pairs that are worth a thread
+
+
+Points = Float32[np.ndarray, "n d"]
+Matrix = Float32[np.ndarray, "a b"]
+Numbers = Int[np.ndarray, " k"]
 
 
 @dataclass
@@ -45,7 +50,7 @@ class Blocks:
         _extend(self.x.numpy(), self._left.numpy(), self._right.numpy())
         self._buffer = x.new_empty(min(size, len(x)) ** 2)
 
-    def squared_chords(self, rows: slice, columns: slice) -> Float32[Tensor, "a b"]:
+    def squared_chords(self, rows: slice | Numbers, columns: slice) -> Float32[Tensor, "a b"]:
         a, b = self._left[rows], self._right[columns]
         return torch.mm(a, b.mT, out=self._buffer[: len(a) * len(b)].view(len(a), len(b)))
 
@@ -92,11 +97,6 @@ def add_forces(
 ) -> None:
     r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, by their differences."""
     _add_forces(x.numpy(), near.first.numpy(), near.second.numpy(), weights.numpy(), gradient.numpy())
-
-
-Points = Float32[np.ndarray, "n d"]
-Matrix = Float32[np.ndarray, "a b"]
-Numbers = Int[np.ndarray, " k"]
 
 
 @compiled_in_any_order
@@ -204,7 +204,7 @@ def _near_pairs(
 
 
 @compiled_in_any_order
-def squared_chord(x: Points, i: int, y: Points, k: int) -> float:
+def squared_chord(x: Float[np.ndarray, "n d"], i: int, y: Float[np.ndarray, "m d"], k: int) -> float:
     """By differences in double precision; the order of a sum of squares does not matter."""
     total = 0.0
     for j in range(x.shape[1]):

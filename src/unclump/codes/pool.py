@@ -33,6 +33,11 @@ class Found:
 Search = Callable[[int, Flag, Callable[[float], None]], Found]
 
 
+def compile_loops(search: Search) -> None:
+    """Run a small search, so that no time limit is spent on compiling."""
+    search(0, np.zeros(1, np.uint8), lambda score: None)
+
+
 def best_of(
     search: Search,
     *,

@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from unclump import _numba
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
-from unclump.codes.pool import best_of
+from unclump.codes.pool import best_of, compile_loops
 from unclump.codes.starts import KINDS
 from unclump.kernels import Kernel
 
@@ -59,7 +59,7 @@ def solve(
         d: In how many dimensions, at least two.
         restarts: How many restarts. None is a number that depends on the size or, with a time limit, no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
-        time_limit: Seconds after which the best so far is returned.
+        time_limit: Seconds after which the best so far is returned; compiling the loops does not count.
         init: How to start: "random", "cyclic" (orbits of a rotation), "antipodal" (pairs of opposite points), "blocks"
             (orthonormal bases and their negatives), or points to improve. None takes turns.
         progress: Show a bar on stderr, with the best angle so far in degrees.
@@ -79,6 +79,8 @@ def solve(
         check_number("target", target)
     from unclump.codes.search import REACHED, CodeSearch, effort
 
+    if time_limit is not None:
+        compile_loops(CodeSearch(5, 3, seed, None, math.inf))
     search = CodeSearch(n, d, seed, _unit(init), math.inf if target is None else target)
     found = best_of(
         search,
@@ -127,8 +129,11 @@ def minimal_energy(
     from unclump.codes.polish import least_square
     from unclump.codes.search import angle_of_square
 
+    parameters = kernel_parameters(kernel)
+    if time_limit is not None:
+        compile_loops(EnergySearch(5, 3, seed, None, parameters))
     found = best_of(
-        EnergySearch(n, d, seed, _unit(init), kernel_parameters(kernel)),
+        EnergySearch(n, d, seed, _unit(init), parameters),
         restarts=default_restarts(n, d) if restarts is None and time_limit is None else restarts,
         time_limit=time_limit,
         enough=math.inf,
