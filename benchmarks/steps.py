@@ -22,7 +22,7 @@ MINIBATCH = ROWS[:4]
 KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
 
 
-def peer_rows():
+def peer_rows(start, lr):
     import geoopt
     import peers
     import torch
@@ -37,20 +37,19 @@ def peer_rows():
         lambda x: peers.ssw(x, 13),
         lambda x: peers.ssw(x, 1),
     ]
-    start = torch.nn.functional.normalize(torch.randn(N, D), dim=-1)
     for name, objective in zip(ROWS, objectives, strict=True):
         table = geoopt.ManifoldParameter(start.clone(), manifold=geoopt.SphereExact())
-        optimizer = geoopt.optim.RiemannianAdam([table], lr=1e-3)
+        optimizer = geoopt.optim.RiemannianAdam([table], lr=lr)
 
         def evaluate(table=table, objective=objective, batched=name in MINIBATCH, optimizer=optimizer):
             optimizer.zero_grad()
             rows = table[torch.randint(N, (BATCH,))] if batched else table
             objective(rows).backward()
 
-        yield name, "dense", evaluate, optimizer.step
+        yield name, "dense", evaluate, optimizer.step, table
 
 
-def our_rows():
+def our_rows(start, lr):
     import torch
 
     import unclump as uc
@@ -65,23 +64,26 @@ def our_rows():
         uc.SSW(13),
         uc.SSW(1),
     ]
-    start = uc.uniform(N, D)
     for name, objective in zip(ROWS, objectives, strict=True):
         for kind in ("dense", "lazy") if name in MINIBATCH else ("dense",):
             table = torch.nn.Embedding(N, D, sparse=kind == "lazy", _weight=start.clone())
-            optimizer = uc.SphereAdam(table.parameters(), lr=1e-3)
+            optimizer = uc.SphereAdam(table.parameters(), lr=lr)
 
             def evaluate(table=table, objective=objective, batched=name in MINIBATCH, optimizer=optimizer):
                 optimizer.zero_grad()
                 objective(table(torch.randint(N, (BATCH,))) if batched else table.weight).backward()
 
-            yield name, kind, evaluate, optimizer.step
+            yield name, kind, evaluate, optimizer.step, table.weight
 
 
 def worker(side, steps):
     """Print the best times, in milliseconds, of objective and optimiser for every row."""
+    import torch
+
     times = {}
-    for name, kind, evaluate, update in (peer_rows if side.startswith("peer") else our_rows)():
+    rows = peer_rows if side.startswith("peer") else our_rows
+    start = torch.nn.functional.normalize(torch.randn(N, D), dim=-1)
+    for name, kind, evaluate, update, _ in rows(start, lr=1e-3):
         both = []
         for _ in range(steps + 3):  # the first ones warm up
             begin = time.perf_counter()
