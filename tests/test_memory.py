@@ -1,0 +1,68 @@
+"""No objective or measure of pairs holds the matrix of them: every allocation of torch and NumPy is tracked."""
+
+import tracemalloc
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+import unclump as uc
+from unclump import _numba
+
+N, D = 3_000, 16
+MATRIX = 4 * N**2  # bytes, in single precision
+
+PAIRWISE = {
+    "MaxMin": uc.MaxMin(),
+    "KoLeo": uc.KoLeo(),
+    "Energy": uc.Energy(),
+    "Uniformity": uc.Uniformity(),
+    "MMD": uc.MMD(uc.Gaussian()),
+}
+MEASURES = {
+    "nearest_angles": uc.nearest_angles,
+    "mean_angle": uc.mean_angle,
+    "effective_rank": uc.effective_rank,
+    "covering_radius": uc.covering_radius,
+}
+
+
+def peak(run):
+    """The most bytes that torch and NumPy held at once, each, beyond what was there."""
+    tracemalloc.start()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        run()
+    by_numpy = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    held = most = 0
+    for event in profiled.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            most = max(most, held)
+    return most + by_numpy
+
+
+def gradient(objective):
+    x = uc.uniform(N, D, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    return lambda: objective(x).backward()
+
+
+def test_the_matrix_would_be_noticed():
+    x = uc.uniform(N, D).requires_grad_()
+    assert peak(lambda: torch.exp(x @ x.mT).sum().backward()) > 1.9 * MATRIX
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("name", PAIRWISE)
+def test_objectives_of_pairs_hold_a_block_of_them(name, fused, monkeypatch):
+    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    run = gradient(PAIRWISE[name])
+    run()  # compiles
+    assert peak(run) < MATRIX / (6 if fused else 1.5)  # the blocks of plain torch are in double precision
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_measures_hold_a_block_of_pairs(name):
+    x = uc.uniform(N, D)
+    MEASURES[name](x)
+    assert peak(lambda: MEASURES[name](x)) < MATRIX / 1.5
