@@ -1,0 +1,139 @@
+"""Write docs/speed.md from what the benchmarks wrote to results/.
+
+python tools/speed_page.py [--check]
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+RESULTS, PAGE = ROOT / "results", ROOT / "docs" / "speed.md"
+
+
+def table(head, rows):
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
+
+
+def read(name):
+    return json.loads((RESULTS / f"{name}.json").read_text())
+
+
+def seconds(value):
+    return "not reached" if math.isinf(value) else f"{value:.1f} s"
+
+
+def steps():
+    found = read("steps")
+    ours, kept, default = (found["ms"][side] for side in ("ours", "peer, pages kept", "peer"))
+    rows = []
+    for row, parts in ours.items():
+        name, kind = row.split("|")
+        at_best, as_it_comes = kept[f"{name}|dense"], default[f"{name}|dense"]
+        rows.append([
+            name, kind, f"{parts[0]:.2f} + {parts[1]:.2f}", f"{at_best[0]:.2f} + {at_best[1]:.2f}",
+            f"{sum(at_best) / sum(parts):.1f}", f"{sum(as_it_comes) / sum(parts):.1f}",
+        ])  # fmt: skip
+    limits = found["limits"]
+    return f"""## A step of training
+
+`make bench`: a table of {found["n"]:,} points in {found["d"]} dimensions, batches of {found["batch"]} where the row has
+them, milliseconds of objective + optimiser. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam, in a
+process that keeps its pages, where it is at its best; the last column is the ratio to it as it comes. Lazy rows have
+sparse gradients. The machine multiplies thin matrices at {limits["sgemm_gflops"]:.0f} GFLOP/s and copies a table at
+{limits["copy_gbytes"]:.0f} GB/s.
+
+{table(["row", "rows", "ours, ms", "peer, ms", "ratio", "to the default"], rows)}"""
+
+
+def full_table():
+    found = read("full_table")
+    rows = []
+    for name in dict.fromkeys(key.split("|")[0] for key in found["best"]):
+        ours, textbook = found["best"][f"{name}|ours"], found["best"][f"{name}|textbook"]
+        times = [f"{side['seconds']:.2f} s" for side in (ours, textbook)]
+        memory = [f"{side['mebibytes']:.0f} MiB" for side in (ours, textbook)]
+        rows.append([name, *times, f"{textbook['seconds'] / ours['seconds']:.1f}", *memory])
+    return f"""## Exact objectives of a whole table
+
+`python benchmarks/full_table.py`: value and gradient at n = {found["n"]:,}, d = {found["d"]}, beside textbook autograd.
+
+{table(["objective", "ours", "textbook", "ratio", "ours, memory", "textbook, memory"], rows)}"""
+
+
+def memory():
+    found = read("memory")
+    rows = [[name, f"{row['seconds']:.1f} s", f"{row['mebibytes']:.0f} MiB"] for name, row in found["found"].items()]
+    return f"""## A hundred thousand rows
+
+`python benchmarks/memory.py`: n = {found["n"]:,}, d = {found["d"]}; memory beyond the table itself.
+
+{table(["measure or objective", "time", "memory"], rows)}"""
+
+
+def scaling():
+    found = read("scaling")
+    rows = []
+    for name, times in found["seconds"].items():
+        largest = list(times)[-1]
+        rows.append([name, f"n^{found['exponents'][name]:.2f}", f"{int(largest):,}", f"{times[largest]:.3g} s"])
+    return f"""## Up to a million rows
+
+`python benchmarks/scaling.py`: cost against the number of points in {found["d"]} dimensions, exponents fitted from
+ten thousand on.
+
+{table(["part", "cost", "largest n", "time there"], rows)}
+
+![cost against n](images/scaling.png)"""
+
+
+def race():
+    found = read("race")
+    rows = []
+    for name, sides in found["seconds, spherical variance, smallest angle"].items():
+        peer, ours = sides["peer"], sides["ours"]
+        goal = peer[-1][2]
+
+        def first(seen, reached):
+            return next((look[0] for look in seen if reached(look)), math.inf)
+
+        spread = [seconds(first(seen, lambda look: look[1] >= 0.99)) for seen in (ours, peer)]
+        angle = [
+            seconds(first(seen, lambda look, goal=goal: look[2] is not None and look[2] >= goal))
+            for seen in (ours, peer)
+        ]
+        rows.append([name, *spread, f"{math.degrees(goal):.1f}°", *angle])
+    return f"""## From a clumped start
+
+`python benchmarks/race.py --steps {found["steps"]}`: {found["n"]:,} points in {found["d"]} dimensions from a power
+spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate ({found["lr"]:g}) on both
+sides. Time until the spherical variance is 0.99, and until the smallest angle is the one the peer ends with.
+
+{table(["row", "0.99: ours", "0.99: peer", "the peer's angle", "reached: ours", "reached: peer"], rows)}"""
+
+
+def page():
+    parts = [
+        part() for part in (steps, full_table, memory, scaling, race) if (RESULTS / f"{part.__name__}.json").exists()
+    ]
+    head = """# How fast it is
+
+Written by `python tools/speed_page.py` from what the benchmarks wrote to `results/`, on two cores without a GPU. A speed
+is a ratio to a peer measured in the same run, the best of several turns."""
+    return "\n\n".join([head, *parts]) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether the page is what would be written")
+    if not parser.parse_args().check:
+        PAGE.write_text(page())
+    elif PAGE.read_text() != page():
+        sys.exit("docs/speed.md is not what results/ say: run python tools/speed_page.py")
+
+
+if __name__ == "__main__":
+    main()
