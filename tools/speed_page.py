@@ -121,8 +121,8 @@ def page():
     ]
     head = """# How fast it is
 
-Written by `python tools/speed_page.py` from what the benchmarks wrote to `results/`, on two cores without a GPU. A speed
-is a ratio to a peer measured in the same run, the best of several turns."""
+Written by `python tools/speed_page.py` from what the benchmarks wrote to `results/`, on two cores, without a GPU. A
+speed is a ratio to a peer measured in the same run, the best of several turns."""
     return "\n\n".join([head, *parts]) + "\n"
 
 
