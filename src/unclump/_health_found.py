@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from unclump._uniform_law import UniformLaw
-from unclump._verdict import Verdict
+from unclump._verdict import Verdict, count
 from unclump.files import BadRow
 from unclump.files._refusals import shown
 from unclump.uniformity_tests import UniformityTest
@@ -209,7 +209,8 @@ def _bad_rows(found: Health) -> list[str]:
 
 def _groups(what: str, groups: Sequence[Group], names: Sequence[str] | None, how: str) -> list[str]:
     rows = sum(len(group.rows) for group in groups)
-    lines = [f"{what}{how}: {f'{rows} rows in {len(groups)} groups' if groups else 'none'}"]
+    extent = f"{rows} rows in {count(len(groups), 'group')}" if groups else "none"
+    lines = [f"{what}{how}: {extent}"]
     for group in groups[:_GROUPS]:
         listed = [_named(row, names) for row in group.rows[:_ROWS]]
         lines.append(f"  {_degrees(group.angle):>10}  {_listed(listed, group.rows)}")

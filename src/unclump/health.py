@@ -5,8 +5,8 @@ or zero, are reported and left out.
 
 * **Duplicates** are rows that are equal, number by number.
 * **Near duplicates** are joined in clumps by steps of at most a tenth of the smallest angle that as many uniform points
-  would have (its median). Uniform points have such a pair in fewer than 7 tables of 100 on the circle, in fewer than 1
-  of 100 in more dimensions. The angle never exceeds 9 degrees.
+  would have (its median), and on the circle less, so that fewer than one of a hundred uniform tables has such a pair.
+  The angle never exceeds 9 degrees.
 * **Hubness** is the skewness of how often a row is among the k = 10 nearest of others, and the share of rows that never
   are: hubs are neighbours of everybody [1].
 * **p-values** are those of `rayleigh_test` and `bingham_test`, from simulations below 20 rows; a table of tens of
@@ -30,7 +30,7 @@ from torch.linalg import vector_norm
 from unclump._checks import check_generator, check_points
 from unclump._health_found import Group, Health
 from unclump._neighbours import neighbours
-from unclump._uniform_law import UniformLaw
+from unclump._uniform_law import UniformLaw, cap_angle
 from unclump._verdict import Evidence, verdict
 from unclump.files import Table, bad_rows
 from unclump.sphere import angle
@@ -41,6 +41,7 @@ __all__ = ["Group", "Health", "health"]
 
 _NEIGHBOURS = 10
 _NEAR = 0.1  # of the smallest angle of uniform points
+_EXPECTED = 0.01  # near pairs of uniform points, at most
 _FEW = 20  # rows, below which p-values are simulated
 _SIMULATIONS = 999
 
@@ -87,7 +88,7 @@ def health(
     x = directions(kept)
     n, d = x.shape
     uniform = UniformLaw(n, d)
-    near, k = _NEAR * uniform.median_smallest_angle, min(_NEIGHBOURS, n - 1)
+    near, k = _near(uniform), min(_NEIGHBOURS, n - 1)
     found = neighbours(x, k=k, within=near, progress=progress)
     clumps = _groups(found.clump, found.nearest_angle)
     mean = x.mean(dim=0)
@@ -139,6 +140,11 @@ def health(
         nearest_angles=found.nearest_angle,
         spectrum=spectrum,
     )
+
+
+def _near(uniform: UniformLaw) -> float:
+    """The angle of near duplicates: small beside uniform points' smallest one, and surprising in any dimension."""
+    return min(_NEAR * uniform.median_smallest_angle, float(cap_angle(_EXPECTED / uniform.pairs, uniform.d)))
 
 
 def _equal_rows(points: Tensor) -> list[Group]:
