@@ -200,7 +200,7 @@ def test_measures_are_those_of_the_library(points):
 
 
 def test_hubness_is_that_of_a_loop(points):
-    x = points(80, 12) * torch.linspace(0.2, 2, 12)
+    x = torch.cat([points(79, 12) + 0.6, -torch.ones(1, 12)])  # the last is far from all
     angles, counts = all_angles(uc.project(x)), [0] * 80
     for row in angles:
         for other in sorted(range(80), key=row.tolist().__getitem__)[:10]:
@@ -361,9 +361,14 @@ def test_the_best_there_is_is_better_than_uniform(best):
     assert uc.health(best()).verdict.kind == "better than uniform"
 
 
-def test_dispersed_points_are_better_than_uniform(points):
-    spread = uc.disperse(points(100, 8), uc.MaxMin(), steps=40, lr=3e-2).points
-    assert uc.health(spread).verdict.kind == "better than uniform"
+def test_points_that_keep_more_distance_on_the_whole_are_better_than_uniform():
+    turn, height = np.arange(200) * math.pi * (3 - math.sqrt(5)), (2 * np.arange(200) + 1) / 200 - 1  # a spiral
+    flat = np.sqrt(1 - height**2)
+    x = torch.from_numpy(np.stack([flat * np.cos(turn), flat * np.sin(turn), height], axis=1))
+    law = UniformLaw(201, 3)
+    found = uc.health(torch.cat([x, uc.project(x[:1] + torch.tensor([0.0, 0.015, 0.0]))]))
+    assert law.smallest_survival(found.min_angle) > 0.2  # one pair is not
+    assert found.verdict.kind == "better than uniform"
 
 
 # --- printing and refusing -----------------------------------------------------------------------------------------
