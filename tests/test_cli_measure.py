@@ -117,3 +117,11 @@ def test_a_terminal_without_unicode_gets_escapes(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii", write_through=True))
     assert main(["measure", str(tmp_path / "table.npz")]) == 0
     assert rb"0 '\xe5ngstr\xf6m', 1 '\u65e5\u672c'" in terminal.getvalue()
+
+
+def test_a_progress_bar_is_for_those_who_watch(planted, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["measure", str(planted)]) == 0
+    assert "58.0/58.0" in capsys.readouterr().err  # the rows that have a direction
+    assert main(["measure", str(planted), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
