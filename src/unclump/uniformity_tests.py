@@ -257,7 +257,7 @@ def _test(
 
 
 def _imbalance(x: Float[Tensor, "n d"]) -> float:
-    """tr T^2 - 1/d, which is never negative: |T - I/d|^2; or by the products of fewer points than dimensions."""
+    """The excess tr T^2 - 1/d, never negative, as |T - I/d|^2; or by the products of points fewer than dimensions."""
     n, d = x.shape
     if n < d:
         return float((x @ x.mT / n).square().sum()) - 1 / d
