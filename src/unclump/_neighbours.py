@@ -104,9 +104,8 @@ def _search(
     joined.join(rows, index, angles)
     squares, best = scores.squares[rows], best.double()
     reach = 2 * math.sin(joined.within / 2)  # as a chord
-    farthest = squares.sqrt() + (2 * torch.sin(nearest_angle / 2)).clamp_min(
-        reach
-    )  # from the mean, of those that count
+    # No point that counts is farther from the mean than this:
+    farthest = squares.sqrt() + (2 * torch.sin(nearest_angle / 2)).clamp_min(reach)
     rounding = _ROUNDING * torch.finfo(scores.dtype).eps * farthest.square()
     needed = (squares - reach**2) / 2 - rounding  # the score of a point that may be within reach
     full = best[:, -1] >= needed  # there may be more of them than the list holds

@@ -31,13 +31,13 @@ from unclump._checks import check_generator, check_points
 from unclump._health_found import Group, Health
 from unclump._neighbours import neighbours
 from unclump._uniform_law import UniformLaw, cap_angle
-from unclump._verdict import Evidence, verdict
+from unclump._verdict import Evidence, Verdict, verdict
 from unclump.files import Table, bad_rows
 from unclump.sphere import angle
 from unclump.table import directions
 from unclump.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 
-__all__ = ["Group", "Health", "health"]
+__all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 
 _NEIGHBOURS = 10
 _NEAR = 0.1  # of the smallest angle of uniform points
