@@ -149,7 +149,10 @@ def _as_text(found: Health) -> str:
         ("... about the mean", f"{found.centred_rank:.1f}", ""),
         (f"hubness (skewness, k = {found.k})", f"{found.hubness:.2f}", ""),
         ("neighbours of none", f"{found.orphans:.1%}", ""),
-        *((f"p-value, {name}", f"{test.pvalue:.2g}", "") for name, test in found.tests.items()),
+        *(
+            (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
+            for name, test in found.tests.items()
+        ),
     ]
     width = max(len(name) for name, _, _ in rows)
     table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _aligned(rows)]

@@ -93,7 +93,7 @@ def _faults(seen: Evidence) -> dict[str, str]:
     """All faults that hold, and how to say them."""
     faults = {}
     if seen.resultant[0] > seen.resultant[1] + _LONGER and seen.rayleigh_pvalue <= UNLIKELY:
-        faults["cone"] = f"a cone: all rows lean to one direction (the length of their mean is {seen.resultant[0]:.2f})"
+        faults["cone"] = f"a cone: the rows lean to one direction (the length of their mean is {seen.resultant[0]:.2f})"
     if seen.rank[0] < _FEWER * seen.rank[1]:
         faults["few dimensions"] = f"collapsed to few dimensions: about {seen.rank[0]:.1f} of {seen.d} are used"
     rows, groups = seen.duplicates
