@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Bool, Float, Float64, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
@@ -111,9 +111,8 @@ def _search(
     full = best[:, -1] >= needed  # there may be more of them than the list holds
     if k < scores.n - 1:
         tied = (best[:, -1] >= best[:, 0] - 2 * rounding) & (nearest_angle > 0)
-        if scores.dtype is torch.float64:
-            for place in full.nonzero().flatten().tolist():
-                joined.join_all(int(rows[place]), block[place, : scores.n] >= needed[place])
+        if scores.dtype is torch.float64 and full.any():
+            joined.join_all(rows[full], block[full, : scores.n] >= needed[full].unsqueeze(1))
         return index, nearest_angle, full | tied
     return index, nearest_angle, torch.zeros_like(full)
 
@@ -140,12 +139,14 @@ class _Clumps:
         near = angles <= self.within
         self._pairs.append(torch.stack([rows.unsqueeze(1).expand_as(index)[near], index[near]]))
 
-    def join_all(self, row: int, candidates: Tensor) -> None:
-        """Join a row with all candidates that are near; those it is joined with already need no look."""
-        others = (candidates & (self._merged != self._merged[row])).nonzero().flatten()
-        others = others[angle(self.x[row], self.x[others]) <= self.within]
-        if len(others) > 0:
-            self._merged[torch.isin(self._merged, self._merged[others])] = self._merged[row].clone()
+    def join_all(self, rows: Int[Tensor, " a"], candidates: Bool[Tensor, "a n"]) -> None:
+        """Join rows with all their candidates that are near; those they are joined with already need no look."""
+        unjoined = (candidates & (self._merged != self._merged[rows].unsqueeze(1))).any(dim=1)
+        for row, others in zip(rows[unjoined].tolist(), candidates[unjoined], strict=True):
+            left = (others & (self._merged != self._merged[row])).nonzero().flatten()
+            left = left[angle(self.x[row], self.x[left]) <= self.within]
+            if len(left) > 0:
+                self._merged[torch.isin(self._merged, self._merged[left])] = self._merged[row].clone()
 
     def labels(self) -> Int[Tensor, " n"]:
         n = len(self.x)
