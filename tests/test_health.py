@@ -173,6 +173,12 @@ def test_nearest_angles_of_a_collapsed_table_keep_their_digits(size, points):
     assert_close(found.nearest_angle, angles.min(dim=1).values, rtol=1e-9, atol=0)
 
 
+def test_the_nearest_of_many_that_are_equally_far_in_single_precision_is_found(points):
+    x = uc.project(torch.eye(40, dtype=torch.float64) + 1e-9 * points(40, 40))
+    found = neighbours(x, k=5, within=1e-3)
+    assert_close(found.nearest_angle, all_angles(x).min(dim=1).values, rtol=1e-14, atol=0)
+
+
 def test_blocks_change_nothing(points, monkeypatch):
     x = points(100, 20)
     whole = neighbours(x, k=5, within=1.0)
