@@ -10,13 +10,14 @@ SOURCE = Path(unclump.__file__).parent
 LAYERS = [
     {"_checks", "_numba", "_arrays", "_checkpoint"},
     {"_random", "_history"},
-    {"sphere", "_special"},
+    {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
-    {"pairs", "_null", "_groups"},
+    {"pairs", "_null", "_groups", "_neighbours", "_verdict"},
     {"table", "_faiss"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
     {"_run", "place", "files"},
-    {"disperse", "codes", "figures"},
+    {"disperse", "codes", "figures", "_health_found"},
+    {"health"},
     {"demo"},
     {"cli"},
 ]

@@ -50,7 +50,7 @@ def plain_sum(x, function):
 # The statistics are what they are said to be
 
 
-@pytest.mark.parametrize("d", [2, 3, 7])
+@pytest.mark.parametrize("d", [2, 3, 7, 30])
 def test_statistics_are_their_definitions(d, points):
     x, n = points(11, d), 11
     mean, scatter = sum(x) / n, sum(torch.outer(row, row) for row in x) / n

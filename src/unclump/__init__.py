@@ -5,6 +5,7 @@ from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
 from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.files import Table, load, save
+from unclump.health import Health, health
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures import (
     Summary,
@@ -61,6 +62,7 @@ __all__ = [
     "Dispersed",
     "Energy",
     "Gaussian",
+    "Health",
     "Kernel",
     "KoLeo",
     "Laplace",
@@ -91,6 +93,7 @@ __all__ = [
     "energy",
     "gine_test",
     "great_circles",
+    "health",
     "kernel_mean",
     "koleo",
     "lloyd",

@@ -111,10 +111,9 @@ def bingham_test(
     x = directions(x)
     n, d = x.shape
 
-    balanced = torch.eye(d, dtype=x.dtype, device=x.device) / d  # tr T^2 - 1/d = |T - I/d|^2, which is never negative
     return _test(
         x,
-        lambda x: n * d * (d + 2) / 2 * (x.mT @ x / n - balanced).square().sum().item(),
+        lambda x: n * d * (d + 2) / 2 * _imbalance(x),
         lambda s: float(special.chdtrc((d - 1) * (d + 2) / 2, s)),
         simulations,
         generator,
@@ -255,6 +254,14 @@ def _test(
         table = uniform(*x.shape, generator=generator, dtype=x.dtype, device=x.device)
         reached += statistic(table) >= observed
     return UniformityTest(observed, (1 + reached) / (1 + simulations))
+
+
+def _imbalance(x: Float[Tensor, "n d"]) -> float:
+    """The excess tr T^2 - 1/d, never negative, as |T - I/d|^2; or by the products of points fewer than dimensions."""
+    n, d = x.shape
+    if n < d:
+        return float((x @ x.mT / n).square().sum()) - 1 / d
+    return float((x.mT @ x / n - torch.eye(d, dtype=x.dtype, device=x.device) / d).square().sum())
 
 
 def _limit(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:

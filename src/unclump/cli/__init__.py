@@ -4,11 +4,12 @@ Errors of the user are one line on stderr and exit code 2; nothing is written be
 """
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from unclump.cli import code, demo
+from unclump.cli import code, demo, measure
 
 
 def parser() -> argparse.ArgumentParser:
@@ -16,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="unclump", description="Keep points apart on spheres.")
     result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
     commands = result.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for part in (code, demo):
+    for part in (code, demo, measure):
         part.add_to(commands)
     return result
 
@@ -24,6 +25,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit code."""
     chosen = parser().parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal's encoding does not have
     try:
         chosen.run(chosen)
     except KeyboardInterrupt:

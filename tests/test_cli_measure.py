@@ -1,0 +1,127 @@
+"""`unclump measure`: what it prints, and what it refuses."""
+
+import io
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import unclump as uc
+from unclump.cli import main
+
+
+@pytest.fixture(autouse=True)
+def few_simulations(monkeypatch):
+    monkeypatch.setattr(sys.modules["unclump.health"], "_SIMULATIONS", 99)
+
+
+@pytest.fixture
+def planted(tmp_path, points):
+    """A table with a duplicate, a near duplicate, a zero row and a NaN row, and names to find them by."""
+    x = points(60, 12)
+    x[30], x[31], x[40], x[41] = x[5], x[6] + 1e-4, 0, math.nan
+    names = [f"word{row}" for row in range(60)]
+    names[30] = "\x1b]0;owned\x07<script>alert(1)</script>"
+    path = tmp_path / "table.npz"
+    uc.save(path, uc.Table(x, names))
+    return path
+
+
+def run(capsys, *arguments):
+    assert main(["measure", *map(str, arguments)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""  # no progress bar where nobody watches
+    return out
+
+
+def test_a_table_is_measured_and_its_faults_are_named(planted, capsys):
+    out = run(capsys, planted)
+    assert out.startswith("60 rows x 12 dimensions, float64\n")
+    assert r"5 'word5', 30 '\x1b]0;owned\x07<script>alert(1)</script>'" in out
+    assert "6 'word6', 31 'word31'" in out
+    assert "40 'word40' (zero), 41 'word41' (NaN)" in out
+    assert out.splitlines()[-1].startswith("verdict: duplicates: 2 rows are equal, in 1 group;")
+    assert all(c.isprintable() or c == "\n" for c in out)
+
+
+def test_json_holds_the_same_in_plain_ascii(planted, capsys):
+    out = run(capsys, planted, "--json")
+    assert out.isascii()
+    assert "\x1b" not in out
+    said = json.loads(out)
+    assert said["file"] == str(planted)
+    assert said["duplicates"][0]["rows"] == [5, 30]
+    assert said["duplicates"][0]["names"] == ["word5", "\x1b]0;owned\x07<script>alert(1)</script>"]
+    assert [bad["row"] for bad in said["bad_rows"]] == [40, 41]
+    table = uc.load(planted)
+    assert {**uc.health(table.points, names=table.names).to_dict(), "file": said["file"]} == said
+
+
+def test_names_and_tensor_are_chosen(tmp_path, capsys):
+    np.savez(tmp_path / "two.npz", a=np.eye(4), b=np.ones((3, 5)))
+    (tmp_path / "names.txt").write_text("x\ny\nz\n")
+    out = run(capsys, tmp_path / "two.npz", "--tensor", "b", "--names", tmp_path / "names.txt", "--quiet")
+    assert out.startswith("3 rows x 5 dimensions")
+    assert "0 'x', 1 'y', 2 'z'" in out
+
+
+def test_the_seed_is_that_of_simulated_pvalues(tmp_path, points, capsys):
+    np.save(tmp_path / "few.npy", points(4, 3).numpy())
+    first, again, other = (run(capsys, tmp_path / "few.npy", "--json", "--seed", seed) for seed in (1, 1, 2))
+    assert first == again != other
+
+
+def bad_files(tmp_path):
+    np.save(tmp_path / "one.npy", np.ones((1, 3)))
+    np.save(tmp_path / "lonely.npy", np.array([[1.0, 0.0], [0.0, 0.0]]))
+    np.save(tmp_path / "good.npy", np.eye(3))
+    np.save(tmp_path / "pickle.npy", np.array([{}, {}]), allow_pickle=True)
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "good.npy").read_bytes()[:-8])
+    (tmp_path / "names.txt").write_text("only one\n")
+    (tmp_path / "broken.txt").write_text("a 1 2 3\nb 4 5 6\nc 1 x 3\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.npy"], "missing.npy: no such file"),
+        (["one.npy"], "at least 2 rows"),
+        (["lonely.npy"], "expected at least 2 rows with a direction, got 1 of 2"),
+        (["pickle.npy"], "pickle.npy"),
+        (["cut.npy"], "cut.npy"),
+        (["broken.txt"], "line 3: expected 3 numbers, got 'x'"),
+        (["good.npy", "--names", "names.txt"], "holds 1 names"),
+        (["good.npy", "--tensor", "key"], "leave out tensor='key'"),
+        (["bad\x1b[31mname.npy"], r"bad\x1b[31mname.npy"),
+    ],
+    ids=lambda value: value[0].encode("unicode_escape").decode() if isinstance(value, list) else "",
+)
+def test_what_cannot_be_measured_is_one_line_and_exit_code_2(arguments, message, tmp_path, monkeypatch, capsys):
+    bad_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main(["measure", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("unclump measure: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert "\x1b" not in err
+
+
+def test_a_terminal_without_unicode_gets_escapes(tmp_path, monkeypatch):
+    uc.save(tmp_path / "table.npz", uc.Table(torch.ones(2, 3), ["ångström", "日本"]))
+    terminal = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(terminal, encoding="ascii", write_through=True))
+    assert main(["measure", str(tmp_path / "table.npz")]) == 0
+    assert rb"0 '\xe5ngstr\xf6m', 1 '\u65e5\u672c'" in terminal.getvalue()
+
+
+def test_a_progress_bar_is_for_those_who_watch(planted, monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["measure", str(planted)]) == 0
+    assert "58.0/58.0" in capsys.readouterr().err  # the rows that have a direction
+    assert main(["measure", str(planted), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
