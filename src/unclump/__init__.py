@@ -46,8 +46,10 @@ from unclump.objectives import (
     uniformity,
 )
 from unclump.optim import SphereAdam, SphereSGD
+from unclump.overlap import neighbour_overlap
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
+from unclump.repair import Separated, duplicate_angle, separate_duplicates
 from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
@@ -71,6 +73,7 @@ __all__ = [
     "Polarization",
     "PowerSpherical",
     "Riesz",
+    "Separated",
     "Sliced",
     "SphereAdam",
     "SphereSGD",
@@ -87,6 +90,7 @@ __all__ = [
     "chord",
     "covering_radius",
     "disperse",
+    "duplicate_angle",
     "effective_rank",
     "energy",
     "gine_test",
@@ -106,6 +110,7 @@ __all__ = [
     "mmd_variance",
     "nearest_angles",
     "negative_spherical_variance",
+    "neighbour_overlap",
     "objective",
     "objectives",
     "orthonormal_blocks",
@@ -115,6 +120,7 @@ __all__ = [
     "project_after_step",
     "rayleigh_test",
     "save",
+    "separate_duplicates",
     "sliced",
     "sobol",
     "sphere_parametrization",
