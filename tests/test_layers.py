@@ -14,7 +14,7 @@ LAYERS = [
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups", "_neighbours", "_verdict"},
     {"table", "_faiss"},
-    {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected"},
+    {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},
     {"disperse", "codes", "figures", "_health_found"},
     {"health"},

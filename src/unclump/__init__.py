@@ -47,8 +47,10 @@ from unclump.objectives import (
     uniformity,
 )
 from unclump.optim import SphereAdam, SphereSGD
+from unclump.overlap import neighbour_overlap
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
+from unclump.repair import Separated, duplicate_angle, separate_duplicates
 from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
@@ -73,6 +75,7 @@ __all__ = [
     "Polarization",
     "PowerSpherical",
     "Riesz",
+    "Separated",
     "Sliced",
     "SphereAdam",
     "SphereSGD",
@@ -89,6 +92,7 @@ __all__ = [
     "chord",
     "covering_radius",
     "disperse",
+    "duplicate_angle",
     "effective_rank",
     "energy",
     "gine_test",
@@ -109,6 +113,7 @@ __all__ = [
     "mmd_variance",
     "nearest_angles",
     "negative_spherical_variance",
+    "neighbour_overlap",
     "objective",
     "objectives",
     "orthonormal_blocks",
@@ -118,6 +123,7 @@ __all__ = [
     "project_after_step",
     "rayleigh_test",
     "save",
+    "separate_duplicates",
     "sliced",
     "sobol",
     "sphere_parametrization",

@@ -1,13 +1,18 @@
-"""Which rows of a table may move, and how far."""
+"""Which rows of a table may move, how far, and how they are written down where they went."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
 import torch
+from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump.sphere import angle, exp, log, project
+
+_BLOCK = 2**20  # numbers settled at once, in double precision
+_TRIES = 12  # to round a row such that it is within its bound
 
 Rows = Tensor | npt.NDArray[Any] | Sequence[int] | Sequence[bool]
 
@@ -44,3 +49,61 @@ def bring_back(table: Tensor, start: Tensor, rows: Tensor | slice, max_move: flo
     travelled = angle(origin, here).unsqueeze(-1)
     bounded = project(exp(origin, log(origin, here) * (max_move / travelled)))
     table[rows] = torch.where(travelled > max_move, bounded, here)
+
+
+def settle(
+    directions: Float[Tensor, "n d"], original: Float[Tensor, "n d"], *, keep_norms: bool, max_move: float | None = None
+) -> Float[Tensor, "n d"]:
+    """The rows of a table turned into new directions, in its dtype, with the bound on moves kept after rounding.
+
+    Args:
+        directions: Where the rows should point, of any norm but zero.
+        original: The rows as they were.
+        keep_norms: Keep the norm of each row; otherwise rows are unit. A row whose norm its dtype cannot carry in the
+            new direction, too large or too small for it, stays as it was.
+        max_move: The largest angle between a row as it was and as it is returned, both taken to the last bit. A row
+            that rounding would carry farther is turned less.
+    """
+    rows = max(1, _BLOCK // original.shape[1])
+    blocks = zip(torch.split(directions.detach(), rows), torch.split(original.detach(), rows), strict=True)
+    return torch.cat([_settle(new, old, keep_norms, max_move) for new, old in blocks])
+
+
+def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
+    wide = original.double()
+    largest = wide.abs().amax(dim=-1, keepdim=True)
+    norms = largest * vector_norm(wide / largest, dim=-1, keepdim=True) if keep_norms else torch.ones_like(largest)
+    start, aim = project(wide), project(directions.double())
+    rows = (norms * aim).to(original.dtype)
+    if max_move is not None:
+        there, length = log(start, aim), angle(start, aim)
+        allowed, far = length, (length > max_move).nonzero()[:, 0]
+        excess = length - max_move
+        for _ in range(_TRIES):
+            allowed = torch.where(excess > 0, (allowed - excess).clamp_min(0), allowed)
+            share = (allowed[far] / length[far]).unsqueeze(-1)
+            rows[far] = (norms[far] * exp(start[far], share * there[far])).to(original.dtype)
+            # What is too far now is so by rounding, and twice as much less will be rounded in another way.
+            excess = 2 * (angle(start, project(rows.double())) - max_move)
+            far = (excess > 0).nonzero()[:, 0]
+            if len(far) == 0:
+                break
+        far = angle(start, project(rows.double())) > max_move
+        if keep_norms:
+            rows[far] = original[far]
+        elif far.any():
+            _place_unit_rows(rows, start, far, max_move)
+    lost = ~rows.isfinite().all(dim=-1) | (rows == 0).all(dim=-1)
+    rows[lost] = original[lost]
+    return rows
+
+
+def _place_unit_rows(rows: Tensor, start: Tensor, far: Tensor, max_move: float) -> None:
+    """Unit rows that did not move; rounding alone may turn them too far."""
+    rows[far] = start[far].to(rows.dtype)
+    turned = angle(start, project(rows.double())).max().item()
+    if turned > max_move:
+        raise ValueError(
+            f"expected max_move of at least {turned:.3g} radians, got {max_move:.3g}: so far do rows turn that are "
+            f"made unit and rounded to {str(rows.dtype).removeprefix('torch.')}; allow more, or keep the norms"
+        )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from unclump.cli import code, demo, measure
+from unclump.cli import code, completion, demo, measure, place, spread
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="unclump", description="Keep points apart on spheres.")
     result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
     commands = result.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for part in (code, demo, measure):
+    for part in (measure, spread, place, code, demo, completion):
         part.add_to(commands)
     return result
 
@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # names that the terminal's encoding does not have
     try:
         chosen.run(chosen)
-    except KeyboardInterrupt:
-        print("unclump: interrupted", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"unclump {chosen.command}: interrupted{interrupt}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has enough
         sys.stderr.close()

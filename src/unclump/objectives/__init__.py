@@ -1,6 +1,7 @@
 """Every dispersion objective, as a function of points on the sphere, as a module of raw embeddings, and by name."""
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from inspect import signature
 from typing import Any
 
@@ -77,8 +78,10 @@ def _check_taken(what: str, made: type, options: Mapping[str, Any]) -> None:
     taken = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     unknown = [option for option in options if option not in taken]
     if unknown:
+        meant = get_close_matches(unknown[0], taken, n=1)
+        hint = f"; did you mean {meant[0]!r}?" if meant else ""
         raise TypeError(
-            f"{what} does not take these options: {', '.join(unknown)}; it takes {', '.join(taken) or 'none'}"
+            f"{what} does not take these options: {', '.join(unknown)}; it takes {', '.join(taken) or 'none'}{hint}"
         )
 
 
