@@ -249,7 +249,7 @@ def test_near_duplicates_are_closer_than_a_tenth_of_what_uniform_points_have(poi
 @pytest.mark.parametrize("n", [2, 10, 1000, 10**6])
 def test_uniform_points_rarely_have_near_duplicates(n):
     for d in (2, 3, 10, 1000):
-        near = sys.modules["unclump.health"]._near(UniformLaw(n, d))
+        near = uc.duplicate_angle(n, d)
         assert cap(near, d) * math.comb(n, 2) <= 0.01 * (1 + 1e-9)  # the expected number of pairs
         assert 0 < near <= math.radians(9) + 1e-12
 

@@ -1,5 +1,6 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
+from unclump._uniform_law import duplicate_angle
 from unclump.circle import axis_circles, great_circles
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
@@ -50,7 +51,7 @@ from unclump.optim import SphereAdam, SphereSGD
 from unclump.overlap import neighbour_overlap
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
-from unclump.repair import Separated, duplicate_angle, separate_duplicates
+from unclump.repair import Separated, separate_duplicates
 from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test

@@ -149,6 +149,21 @@ class UniformLaw:
         return total
 
 
+def duplicate_angle(n: int, d: int) -> float:
+    r"""The angle within which two of n rows in d dimensions are taken for duplicates, if nobody says otherwise.
+
+    A tenth of the median of the smallest angle among n uniform points, or less on the circle, where such angles are
+    common: an angle that fewer than one of a hundred uniform tables has anywhere.
+
+    Example:
+        >>> from unclump import duplicate_angle
+        >>> round(math.degrees(duplicate_angle(50_000, 100)), 2), round(math.degrees(duplicate_angle(50_000, 3)), 6)
+        (5.59, 0.00027)
+    """
+    uniform = UniformLaw(n, d)
+    return min(uniform.median_smallest_angle / 10, float(cap_angle(0.01 / uniform.pairs, d)))
+
+
 def _far(n: int) -> float:
     """The share of the sphere beyond which a nearest point lies with negligible probability."""
     return -math.expm1(math.log(_NEGLIGIBLE) / (n - 1))

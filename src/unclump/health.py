@@ -30,7 +30,7 @@ from torch.linalg import vector_norm
 from unclump._checks import check_generator, check_points
 from unclump._health_found import Group, Health
 from unclump._neighbours import neighbours
-from unclump._uniform_law import UniformLaw, cap_angle
+from unclump._uniform_law import UniformLaw, duplicate_angle
 from unclump._verdict import Evidence, Verdict, verdict
 from unclump.files import Table, bad_rows
 from unclump.sphere import angle
@@ -40,8 +40,6 @@ from unclump.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 
 _NEIGHBOURS = 10
-_NEAR = 0.1  # of the smallest angle of uniform points
-_EXPECTED = 0.01  # near pairs of uniform points, at most
 _FEW = 20  # rows, below which p-values are simulated
 _SIMULATIONS = 999
 
@@ -88,7 +86,7 @@ def health(
     x = directions(kept)
     n, d = x.shape
     uniform = UniformLaw(n, d)
-    near, k = _near(uniform), min(_NEIGHBOURS, n - 1)
+    near, k = duplicate_angle(n, d), min(_NEIGHBOURS, n - 1)
     found = neighbours(x, k=k, within=near, progress=progress)
     clumps = _groups(found.clump, found.nearest_angle)
     mean = x.mean(dim=0)
@@ -140,11 +138,6 @@ def health(
         nearest_angles=found.nearest_angle,
         spectrum=spectrum,
     )
-
-
-def _near(uniform: UniformLaw) -> float:
-    """The angle of near duplicates: small beside uniform points' smallest one, and surprising in any dimension."""
-    return min(_NEAR * uniform.median_smallest_angle, float(cap_angle(_EXPECTED / uniform.pairs, uniform.d)))
 
 
 def _equal_rows(points: Tensor) -> list[Group]:

@@ -6,12 +6,12 @@ from typing import Generic
 
 import torch
 from jaxtyping import Bool, Float, Int
-from scipy.special import betaincinv
 from torch import Tensor
 
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_generator, check_number, check_positive
 from unclump._moves import Rows, bring_back, moving_rows, settle
+from unclump._uniform_law import duplicate_angle
 from unclump.pairs import nearest
 from unclump.sphere import angle, exp, project, tangent
 from unclump.table import directions
@@ -87,25 +87,6 @@ def separate_duplicates(
         points[rows] = settle(parted, given[rows], keep_norms=True, max_move=max_move)
         _check_parted(points, rows, within, apart)
     return Separated(like(points, x), rows, within)
-
-
-def duplicate_angle(n: int, d: int) -> float:
-    r"""The angle within which two of n rows in d dimensions are taken for duplicates, if nobody says otherwise.
-
-    A tenth of the median of the smallest angle among n uniform points, or less on the circle, where such angles are
-    common: an angle that fewer than one of a hundred uniform tables has anywhere.
-
-    Example:
-        >>> round(math.degrees(duplicate_angle(50_000, 100)), 2), round(math.degrees(duplicate_angle(50_000, 3)), 6)
-        (5.59, 0.00027)
-    """
-    pairs = math.comb(n, 2)
-    return min(_cap_angle(-math.expm1(-math.log(2) / pairs), d) / 10, _cap_angle(0.01 / pairs, d))
-
-
-def _cap_angle(share: float, d: int) -> float:
-    """The angle around a point within which that share of the sphere lies, up to a half."""
-    return math.asin(math.sqrt(betaincinv((d - 1) / 2, 0.5, 2 * share)))
 
 
 def _part(
