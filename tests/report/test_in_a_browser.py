@@ -177,6 +177,7 @@ def test_dragging_the_globe_carries_its_points_along(reports, visit):
     page.mouse.up()
     settle(page)
     page.mouse.move(x + 29, y - 20)
+    assert page.locator("#tip").is_visible()
     assert page.locator("#tip").inner_text().split(" · ")[0] == data["names"][k]
 
 
@@ -194,6 +195,7 @@ def test_the_globe_turns_by_touch(reports, visit):
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     settle(page)
     assert near_side(page) != before
+    assert globe.evaluate("globe => getComputedStyle(globe).touchAction") == "none"  # or the page would scroll away
 
 
 @each_page

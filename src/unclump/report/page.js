@@ -13,7 +13,7 @@
     tip.style.top = `${Math.max(8, y - box.height - 12) + window.scrollY}px`;
   }
 
-  const hide = () => { tip.hidden = true; };
+  const hide = () => { tip.hidden = true; tip.textContent = ""; };
 
   const caption = (found, k) => found.clumps[k] < 0 ? found.names[k] : `${found.names[k]} · clump ${found.clumps[k] + 1}`;
 
