@@ -26,8 +26,8 @@ bench: .venv/ready
 	$(BIN)/python benchmarks/steps.py
 
 docs: .venv/ready
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs,report]'
 	$(BIN)/sphinx-build -W -b html docs docs/_build
 
 clean:
-	rm -rf .venv docs/_build
+	rm -rf .venv docs/_build docs/_generated

@@ -4,6 +4,11 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+import make_gallery
+
+make_gallery.main(Path(__file__).parent / "_generated")
 
 project = "unclump"
 author = "The unclump authors"
@@ -12,7 +17,7 @@ myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
 html_title = "unclump"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_generated"]
 default_role = "literal"
 autodoc_typehints = "description"
 napoleon_use_ivar = True

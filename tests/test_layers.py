@@ -13,16 +13,16 @@ LAYERS = [
     {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups", "_neighbours", "_verdict"},
-    {"table", "_faiss"},
+    {"table", "_faiss", "_figure_data"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},
     {"disperse", "codes", "figures", "_health_found"},
     {"health"},
-    {"demo"},
+    {"demo", "report"},
     {"cli"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {("_numba", "_numba"), ("objectives", "objectives"), ("codes", "codes"), ("cli", "cli"), ("files", "files")}
+WITHIN = {(part, part) for part in ("_numba", "objectives", "codes", "cli", "files", "report")}
 
 
 def imports():

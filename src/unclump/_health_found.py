@@ -59,6 +59,7 @@ class Health:
         verdict: In plain words, with the objective that helps.
         names: Of the rows, or None. They come from outside: show them with care.
         nearest_angles: Of every row that has a direction, for figures.
+        occurrences: How often every such row is among the k nearest of others: the hubs are the largest.
         spectrum: The singular values of the unit rows over the root of their number, falling, for figures.
     """
 
@@ -85,6 +86,7 @@ class Health:
     verdict: Verdict
     names: Sequence[str] | None = field(repr=False, compare=False)
     nearest_angles: Tensor = field(repr=False, compare=False)
+    occurrences: Tensor = field(repr=False, compare=False)
     spectrum: Tensor = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:

@@ -136,6 +136,7 @@ def health(
         verdict=verdict(evidence),
         names=names,
         nearest_angles=found.nearest_angle,
+        occurrences=occurrences,
         spectrum=spectrum,
     )
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from unclump.cli import code, completion, demo, measure, place, spread
+from unclump.cli import code, completion, demo, measure, place, report, spread
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,7 +17,7 @@ def parser() -> argparse.ArgumentParser:
     result = argparse.ArgumentParser(prog="unclump", description="Keep points apart on spheres.")
     result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
     commands = result.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for part in (measure, spread, place, code, demo, completion):
+    for part in (measure, report, spread, place, code, demo, completion):
         part.add_to(commands)
     return result
 

@@ -1,0 +1,91 @@
+"""`unclump report FILE [OTHER]`: the health of a table as one page."""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = """examples:
+  unclump report words.safetensors                        writes words.report.html
+  unclump report glove.npz --tensor vectors -o glove.html
+  unclump report words.npy better.npy -o change.html      before and after, side by side
+"""
+
+
+def add_to(commands: Any) -> None:
+    """The command and its options."""
+    command = commands.add_parser(
+        "report",
+        help="the health of a table as one page",
+        description=(
+            "The health of a table of embeddings as one HTML page that opens offline; "
+            "of two tables, before and after side by side."
+        ),
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("file", type=Path, metavar="FILE", help="a table of embeddings, or a model's folder")
+    command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
+    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="where to (FILE's stem + .report.html)")
+    command.add_argument("--tensor", metavar="NAME", help="which of several tables in a file")
+    command.add_argument("--names", type=Path, metavar="FILE", help="the name of each row, one on a line")
+    command.add_argument("--seed", type=int, default=0, help="of the samples of pairs and rows (0)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar, and no word of what was written")
+    command.set_defaults(run=run)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Read, measure, write the page, say where it is."""
+    import torch
+
+    from unclump.files import load
+    from unclump.report import report
+
+    output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
+    inputs = [path for path in (chosen.file, chosen.other) if path is not None]
+    _check_output(output, [*inputs, *([chosen.names] if chosen.names else [])])
+    tables = [load(path, tensor=chosen.tensor, names=chosen.names) for path in inputs]
+    page = report(
+        *tables,
+        command=_command(chosen, inputs, output),
+        generator=torch.Generator().manual_seed(chosen.seed),
+        progress=not chosen.quiet and sys.stderr.isatty(),
+    )
+    _write(output, page)
+    if not chosen.quiet:
+        print(output)
+
+
+def _check_output(output: Path, inputs: list[Path]) -> None:
+    """Refuse what cannot be written, before the work is done."""
+    from unclump.files import FileError
+
+    if not output.parent.is_dir():
+        raise FileError(f"{output}: its folder does not exist; make it first")
+    if output.is_dir():
+        raise FileError(f"{output}: is a folder; name a file in it")
+    if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
+        raise FileError(f"{output}: is what the table was read from; write elsewhere")
+
+
+def _write(output: Path, page: str) -> None:
+    from unclump.files._refusals import about
+    from unclump.files._writing import replacing
+
+    with about(output), replacing(output) as file:
+        file.write(page.encode("utf-8"))
+
+
+def _command(chosen: argparse.Namespace, inputs: list[Path], output: Path) -> str:
+    """The command as others may repeat it: files by their names, without the folders of this machine."""
+    words = ["unclump", "report", *(path.resolve().name for path in inputs)]
+    if chosen.output is not None:
+        words += ["-o", output.name]
+    if chosen.tensor is not None:
+        words += ["--tensor", chosen.tensor]
+    if chosen.names is not None:
+        words += ["--names", chosen.names.name]
+    if chosen.seed:
+        words += ["--seed", str(chosen.seed)]
+    return shlex.join(words)

@@ -1,0 +1,90 @@
+"""`unclump report`: where it writes, what it says, what it refuses."""
+
+import pytest
+import torch
+
+import unclump as uc
+from tests.tables import clump
+from unclump.cli import main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    uc.save("words.npz", uc.Table(clump(30, 4), names=[f"word-{k}" for k in range(30)]))
+    uc.save("plain.npy", uc.Table(clump(30, 4)))
+    return tmp_path
+
+
+def test_the_page_stands_in_the_present_folder_under_the_files_name(folder, capsys):
+    (folder / "deep").mkdir()
+    uc.save("deep/words.npy", uc.Table(clump(30, 4)))
+    assert main(["report", "deep/words.npy"]) == 0
+    assert capsys.readouterr().out == "words.report.html\n"
+    assert (folder / "words.report.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_quiet_says_nothing(folder, capsys):
+    assert main(["report", "words.npz", "-o", "page.html", "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_page_says_how_it_was_made_and_nothing_of_this_machine(folder, capsys):
+    command = [
+        "report",
+        str(folder / "words.npz"),
+        "-o",
+        str(folder / "page.html"),
+        "--tensor",
+        "points",
+        "--seed",
+        "3",
+    ]
+    assert main(command) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert "<code>unclump report words.npz -o page.html --tensor points --seed 3</code>" in page
+    assert f"unclump {uc.__version__}" in page
+    assert str(folder) not in page
+    assert folder.name not in page
+
+
+def test_names_may_come_from_another_file(folder, capsys):
+    (folder / "names.txt").write_text("\n".join(f"other-{k}" for k in range(30)))
+    assert main(["report", "plain.npy", "--names", "names.txt", "-o", "page.html"]) == 0
+    assert "other-17" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.npy"], "missing.npy: no such file"),
+        (["words.npz", "missing.npy"], "missing.npy: no such file"),
+        (["words.npz", "-o", "no/page.html"], "its folder does not exist"),
+        (["words.npz", "-o", "."], "is a folder"),
+        (["words.npz", "-o", "words.npz"], "is what the table was read from"),
+        (["words.npz", "plain.npy", "-o", "plain.npy"], "is what the table was read from"),
+        (["words.npz", "--tensor", "wrong"], "holds no 'wrong'"),
+        (["words.npz", "narrow.npy"], "as many dimensions, got 4 and 3"),
+        (["zeros.npy"], "at least 2 rows with a direction"),
+    ],
+)
+def test_what_makes_no_sense_is_one_line_exit_code_2_and_nothing_written(folder, arguments, message, capsys):
+    uc.save("narrow.npy", uc.Table(clump(30, 3)))
+    uc.save("zeros.npy", uc.Table(torch.zeros(4, 3)))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main(["report", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("unclump report: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_failed_write_leaves_the_old_page(folder, monkeypatch, capsys):
+    (folder / "page.html").write_text("old")
+    monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+    assert main(["report", "words.npz", "-o", "page.html"]) == 2
+    assert "no space left" in capsys.readouterr().err
+    assert (folder / "page.html").read_text() == "old"
+    assert sorted(path.name for path in folder.iterdir()) == ["page.html", "plain.npy", "words.npz"]

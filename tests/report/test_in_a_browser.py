@@ -1,0 +1,231 @@
+"""The page in a real browser: it asks for nothing, runs nothing it should not, and reads well everywhere."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from tests.report.conftest import HOSTILE
+from unclump.report.text import visible
+
+each_page = pytest.mark.parametrize("name", ["map", "globe", "both"])
+
+CONTRAST = """() => {
+  const light = c => {
+    const [r, g, b] = c.map(v => v / 255).map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const numbers = c => c.match(/[\\d.]+/g).map(Number);
+  const paper = e => {
+    for (; e; e = e.parentElement) {
+      const c = numbers(getComputedStyle(e).backgroundColor);
+      if (c.length === 3 || c[3] > 0) return c.slice(0, 3);
+    }
+    return [255, 255, 255];
+  };
+  const found = {};
+  for (const e of document.querySelectorAll("h1, h2, h3, p, td, th, li, figcaption, code, text, bdi, .state")) {
+    if (!e.textContent.trim()) continue;
+    const style = getComputedStyle(e), ink = numbers(e.tagName === "text" ? style.fill : style.color).slice(0, 3);
+    const [a, b] = [light(ink), light(paper(e))].sort((x, y) => y - x);
+    found[`${e.tagName}.${e.getAttribute("class")}`] = (a + 0.05) / (b + 0.05);
+  }
+  return found;
+}"""
+
+
+def settle(page):
+    """Two frames, so that what was asked for is drawn."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
+@each_page
+def test_it_asks_for_nothing_but_itself_and_says_nothing(name, reports, visit):
+    seen = visit(reports[name])
+    seen.page.mouse.move(300, 300)
+    seen.page.mouse.wheel(0, 20000)
+    settle(seen.page)
+    assert seen.requests == [reports[name].as_uri()]
+    assert seen.said == []
+    assert seen.page.evaluate("performance.getEntriesByType('resource').length") == 0
+
+
+def test_what_a_later_script_asks_for_is_refused(reports, visit):
+    seen = visit(reports["map"])
+    seen.page.evaluate("""() => {
+        document.body.append(Object.assign(new Image(), { src: "https://example.org/x.png" }));
+        const script = document.createElement("script");
+        script.textContent = "window.ran = 1";
+        document.body.append(script);
+    }""")
+    settle(seen.page)
+    assert seen.failed == {"https://example.org/x.png": "csp"}
+    assert seen.page.evaluate("window.ran") is None
+    assert all("Content Security Policy" in message for message in seen.said)
+
+
+def test_hostile_names_are_text_and_run_nothing(reports, visit):
+    seen = visit(reports["map"])
+    shown = seen.page.locator(".name").all_inner_texts()
+    for name in HOSTILE[:8]:
+        assert visible(name) in shown
+    assert seen.page.evaluate("window.ran") is None
+    assert seen.page.locator("main script, main img, [onmouseover], [onerror]").count() == 0
+    data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0].names")
+    assert data[: len(HOSTILE)] == [visible(name) for name in HOSTILE]
+    assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", reports["map"].read_text(encoding="utf-8"))
+
+
+def test_pointing_at_a_row_names_it(reports, visit):
+    seen = visit(reports["map"])
+    drawing = seen.page.locator("svg.map")
+    drawing.scroll_into_view_if_needed()
+    box = drawing.bounding_box()
+    data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0]")
+    last = len(data["names"]) - 1
+    scale = box["width"] / 640
+    x, y = (box["x"] + scale * data["places"][2 * last], box["y"] + scale * data["places"][2 * last + 1])
+    seen.page.mouse.move(x, y)
+    assert seen.page.locator("#tip").inner_text() == data["names"][last]
+    clumped = data["clumps"].index(0)
+    x, y = (box["x"] + scale * data["places"][2 * clumped], box["y"] + scale * data["places"][2 * clumped + 1])
+    seen.page.mouse.move(x, y)
+    assert seen.page.locator("#tip").inner_text().endswith("clump 1")
+
+
+@each_page
+def test_nothing_sticks_out_of_a_narrow_screen(name, reports, visit):
+    page = visit(reports[name], viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True).page
+    for width in (390, 320, 768):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert (
+        page.evaluate("""() => Math.min(...[...document.querySelectorAll("p, td, th, figcaption")]
+        .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
+        >= 12.5
+    )
+
+
+@each_page
+def test_dark_mode_is_dark_and_both_can_be_read(name, reports, visit):
+    papers, page = {}, visit(reports[name]).page
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        papers[scheme] = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        weakest = page.evaluate(CONTRAST)
+        assert len(weakest) > 10
+        assert {where: ratio for where, ratio in weakest.items() if ratio < 4.5} == {}
+    brightness = {scheme: sum(map(int, re.findall(r"\d+", paper))) for scheme, paper in papers.items()}
+    assert brightness["light"] > 600
+    assert brightness["dark"] < 150
+
+
+@each_page
+def test_it_prints_in_light_colours_even_from_dark_mode(name, reports, visit):
+    page = visit(reports[name]).page
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(22, 25, 31)"
+    printed = page.pdf(format="A4")
+    assert printed.startswith(b"%PDF")
+    assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 10
+
+
+def near_side(page):
+    return page.locator("svg.globe [data-part=near]").first.get_attribute("d")
+
+
+def test_the_globe_turns_by_mouse_and_by_keys(reports, visit):
+    page = visit(reports["globe"]).page
+    globe = page.locator("svg.globe")
+    globe.scroll_into_view_if_needed()
+    settle(page)
+    box = globe.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    seen = [near_side(page)]
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 80, y + 20, steps=3)
+    page.mouse.up()
+    settle(page)
+    seen.append(near_side(page))
+    page.mouse.move(x, y)  # without a button it stays
+    settle(page)
+    assert near_side(page) == seen[-1]
+    globe.focus()
+    for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"):
+        page.keyboard.press(key)
+        settle(page)
+        seen.append(near_side(page))
+    assert len(set(seen)) == len(seen)
+
+
+def test_dragging_the_globe_carries_its_points_along(reports, visit):
+    page = visit(reports["globe"]).page
+    globe = page.locator("svg.globe")
+    globe.scroll_into_view_if_needed()
+    data = page.evaluate("JSON.parse(document.getElementById('data').textContent)[0]")
+    view, points = data["view"], data["points"]
+    turned = [[sum(view[3 * r + c] * points[3 * k + c] for c in range(3)) for r in range(3)] for k in range(60)]
+    k = max(range(60), key=lambda k: turned[k][2])  # the one nearest to the eye
+    box = globe.bounding_box()
+    unit = box["width"] / 440
+    x, y = box["x"] + unit * (220 + 200 * turned[k][0]), box["y"] + unit * (220 - 200 * turned[k][1])
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x + 30, y - 20, steps=10)
+    page.mouse.up()
+    settle(page)
+    page.mouse.move(x + 29, y - 20)
+    assert page.locator("#tip").is_visible()
+    assert page.locator("#tip").inner_text().split(" · ")[0] == data["names"][k]
+
+
+def test_the_globe_turns_by_touch(reports, visit):
+    page = visit(reports["globe"], viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True).page
+    globe = page.locator("svg.globe")
+    globe.scroll_into_view_if_needed()
+    settle(page)
+    before, box = near_side(page), globe.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    touch = page.context.new_cdp_session(page)
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+    for step in (10, 30, 60):
+        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x, "y": y + step}]})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    settle(page)
+    assert near_side(page) != before
+    assert globe.evaluate("globe => getComputedStyle(globe).touchAction") == "none"  # or the page would scroll away
+
+
+@each_page
+def test_it_can_be_read_without_seeing_it(name, reports, visit):
+    page = visit(reports[name]).page
+    assert page.title()
+    assert page.evaluate("document.documentElement.lang") == "en"
+    assert page.locator("h1").count() == 1
+    levels = page.evaluate("[...document.querySelectorAll('h1, h2, h3')].map(e => Number(e.tagName[1]))")
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    assert page.locator("svg:not([aria-hidden]):not([aria-label])").count() == 0
+    assert page.locator("th:not([scope])").count() == 0
+    assert page.evaluate("new Set([...document.querySelectorAll('[id]')].map(e => e.id)).size") == (
+        page.locator("[id]").count()
+    )
+
+
+def test_before_and_after_stand_side_by_side(reports, visit):
+    page = visit(reports["both"], viewport={"width": 1200, "height": 900}).page
+    maps = [page.locator("svg.map").nth(k).bounding_box() for k in range(2)]
+    assert maps[0]["y"] == maps[1]["y"]
+    assert maps[0]["x"] + maps[0]["width"] < maps[1]["x"]
+    text = page.locator("main").inner_text()
+    assert "words.npz" in page.locator("header").inner_text()
+    assert "later.npz" in page.locator("header").inner_text()
+    assert "What moved" in text
+    assert "of 10 nearest neighbours" in text
+
+
+def test_without_scripts_all_but_turning_and_pointing_is_there(reports, visit):
+    page = visit(reports["globe"], java_script_enabled=False).page
+    assert page.locator("svg.globe [data-part=near]").get_attribute("d").count("M") > 10
+    assert page.locator("svg.chart").count() >= 3

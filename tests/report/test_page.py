@@ -1,0 +1,158 @@
+"""The page as text: what it says, what it leaves out, and that names stay names."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+import unclump as uc
+from tests.report.conftest import HOSTILE
+from tests.tables import clump, seeded
+from unclump.report import report
+from unclump.report.comparison import compare
+from unclump.report.looked import look
+from unclump.report.text import data_html, escaped, visible
+
+
+class Elements(HTMLParser):
+    """All elements of a page with their attributes, in order."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.found = []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.found.append((tag, dict(attributes)))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_comes_back_out_of_the_data_and_out_of_nothing_else(name):
+    text = data_html([visible(name)])
+    assert json.loads(text) == [visible(name)]
+    assert text.isascii()
+    assert not set(text) & set("<>&")
+    assert not set(escaped(name)) & set("<>\"'")
+
+
+def test_what_cannot_be_seen_is_written_out():
+    assert visible("a\u202eb\x1b\udcff\u2028") == r"a\u202eb\x1b\udcff\u2028"
+    assert visible("naïve 中文 שלום") == "naïve 中文 שלום"
+    assert len(visible("x" * 10**6)) == 80
+
+
+def test_names_add_no_element_and_no_attribute_to_the_page():
+    x = clump(90, 8)
+    x[: len(HOSTILE)] = x[0]
+    plain = [f"word {k}" for k in range(90)]
+    hostile = HOSTILE + plain[len(HOSTILE) :]
+    elements = [
+        [(tag, sorted(attributes)) for tag, attributes in Elements(report(uc.Table(x, names=names))).found]
+        for names in (plain, [name or "-" for name in hostile])
+    ]
+    assert elements[0] == elements[1]
+
+
+def test_the_policy_allows_the_style_and_the_script_of_the_page_and_no_more():
+    page = report(uc.Table(torch.eye(4)))
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page).group(1)
+    hashes = [
+        base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        for text in (
+            re.search(r"<style>(.*?)</style>", page, re.S).group(1),
+            re.search(r"<script>(.*?)</script>", page, re.S).group(1),
+        )
+    ]
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{hashes[0]}'; script-src 'sha256-{hashes[1]}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    for tag, attributes in Elements(page).found:
+        assert tag not in {"link", "img", "iframe", "object", "embed", "base", "form"}
+        assert not attributes.keys() & {"src", "style", "srcset", "onclick", "onload"}
+        assert attributes.get("href", "#").startswith("#")
+    assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def test_the_same_table_gives_the_same_page():
+    table = uc.Table(clump(50, 6))
+    assert report(table) == report(table)
+    other = report(table, generator=torch.Generator().manual_seed(1))
+    assert len(other) > 10_000
+
+
+def test_planted_clumps_are_listed_with_their_names():
+    x = torch.randn(200, 16, generator=seeded(5))
+    x[[3, 30, 60]] = x[0].clone()
+    page = report(uc.Table(x, names=[f"word-{k}" for k in range(200)]))
+    listed = re.search(r"Worst clumps.*?</section>", page, re.S).group(0)
+    assert re.findall(r"word-\d+", listed) == ["word-0", "word-3", "word-30", "word-60"]
+    assert "equal" in listed
+
+
+def test_without_clumps_the_closest_pairs_are_listed():
+    x = torch.eye(6) + 0.1 * torch.randn(6, 6, generator=seeded(7))
+    x[5] = x[2] + 0.5 * x[5]
+    page = report(uc.Table(x, names=list("abcdef")))
+    listed = re.search(r"Closest pairs.*?</section>", page, re.S).group(0)
+    assert re.findall(r'class="name">(\w)<', listed)[:2] in (["c", "f"], ["f", "c"])
+
+
+def test_rows_without_a_direction_are_named_and_left_out():
+    x = clump(40, 5)
+    x[7], x[11, 2] = 0, torch.nan
+    page = report(uc.Table(x, names=[f"word-{k}" for k in range(40)]))
+    listed = re.search(
+        r"Rows without a direction, *.*?</section>|Rows without a direction</h2>.*?</section>", page, re.S
+    )
+    assert re.findall(r"word-\d+", listed.group(0)) == ["word-7", "word-11"]
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+    assert {"word-7", "word-11"}.isdisjoint(data[0]["names"])
+    assert "word-12" in data[0]["names"]
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 3), (5, 2), (4, 300), (6000, 3)])
+def test_tables_of_odd_sizes_have_a_page(n, d):
+    page = report(uc.Table(torch.randn(n, d, generator=seeded(1))))
+    assert "nan" not in re.sub(r"[\w-]*nan[\w-]+|[\w-]+nan[\w-]*", "", page.lower()).replace("nan, infinite", "")
+    assert len(page) < 500_000
+
+
+def test_a_table_of_one_direction_has_a_page():
+    assert "Worst clumps" in report(uc.Table(torch.ones(30, 4)))
+
+
+def test_moves_and_neighbours_kept_are_those_of_the_rows_in_both():
+    before, after = clump(60, 5), clump(60, 5) + 0.3 * torch.randn(60, 5, generator=seeded(2))
+    after[4] = 0
+    looked = [look(uc.Table(x), seeded(), progress=False) for x in (before, after)]
+    found = compare(*looked, seeded())
+    rows = [k for k in range(60) if k != 4]
+    assert found.rows.tolist() == rows
+    assert_allclose(found.moves, uc.angle(*(uc.project(x[rows].double()) for x in (before, after))), atol=2e-7)
+    kept = []
+    cosines = [(y @ y.mT).tolist() for y in (uc.project(x[rows].double()) for x in (before, after))]
+    for row in range(59):
+        near = [
+            sorted((k for k in range(59) if k != row), key=lambda k: -found[k])[:10]
+            for found in (c[row] for c in cosines)
+        ]
+        kept.append(len(set(near[0]) & set(near[1])) / 10)
+    assert found.overlap == pytest.approx(sum(kept) / len(kept))
+
+
+def test_new_rows_at_the_end_have_no_match_and_are_said():
+    before = clump(40, 5)
+    page = report(uc.Table(before), uc.Table(torch.cat([before, torch.eye(5)])))
+    assert "5 rows at the end are in one table only" in page
+    assert re.search(r"Rows that stayed</p>\s*<p[^>]*>40<", page)
+
+
+def test_tables_of_other_dimensions_are_refused():
+    with pytest.raises(ValueError, match="as many dimensions, got 4 and 5"):
+        report(uc.Table(clump(9, 4)), uc.Table(clump(9, 5)))
