@@ -399,6 +399,19 @@ def test_all_that_is_measured_is_in_the_dictionary_in_degrees(points):
     assert said["uniform"]["min_angle_law"] == "limit law"
     assert uc.health(points(50, 2)).to_dict()["uniform"]["min_angle_law"] == "exact"
     assert said["verdict"]["text"] in str(found)
+    for name, value in (
+        ("min", found.uniform.median_smallest_angle),
+        ("median_nearest", found.uniform.median_nearest_angle),
+        ("mean_nearest", found.uniform.mean_nearest_angle),
+    ):
+        assert said["uniform"][f"{name}_angle_degrees"] == math.degrees(value)
+
+
+def test_equal_rows_are_not_called_clumps_as_well(points):
+    x = points(40, 10)
+    x[3] = x[9]
+    assert uc.health(x).verdict.findings == ("duplicates",)
+
 
 
 def test_small_tables_have_simulated_pvalues_that_can_be_repeated(points, all_simulations):
