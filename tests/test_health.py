@@ -413,7 +413,6 @@ def test_equal_rows_are_not_called_clumps_as_well(points):
     assert uc.health(x).verdict.findings == ("duplicates",)
 
 
-
 def test_small_tables_have_simulated_pvalues_that_can_be_repeated(points, all_simulations):
     x = points(6, 3)
     first, again = (uc.health(x, generator=torch.Generator().manual_seed(4)).tests for _ in range(2))

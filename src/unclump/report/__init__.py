@@ -11,14 +11,12 @@ import torch
 from unclump._checks import check_generator
 from unclump.files import Table
 from unclump.report.comparison import compare, comparison_section
+from unclump.report.listings import bad_row_section, clump_section, hub_section
 from unclump.report.looked import Looked, look
 from unclump.report.page import Page, page_html
 from unclump.report.pictures import pictures
 from unclump.report.sections import (
-    bad_row_section,
     chart_sections,
-    clump_section,
-    hub_section,
     key_section,
     picture_section,
     tests_section,

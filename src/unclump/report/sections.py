@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from unclump.health import Group, Health
+from unclump.health import Health
 from unclump.report import charts
+from unclump.report.listings import row_count
 from unclump.report.looked import Looked
 from unclump.report.parts import Row, figures, key_figures, legend, section, table, tiles, verdict
 from unclump.report.pictures import Picture
 from unclump.report.text import count, degrees, escaped, probability
 
-_MOST_CLUMPS, _MOST_NAMES, _MOST_LISTED, _MOST_HUBS = 25, 12, 12, 7
 _STATES = {"uniform": "good", "better than uniform": "good", "duplicates": "warn", "clumps": "warn"}
 _TESTS = {
     "rayleigh": ("Rayleigh", "a direction that the rows share"),
@@ -60,7 +60,7 @@ def tile_section(tables: Sequence[Looked]) -> str:
             cell("Effective rank", [f"{h.effective_rank:.1f}" for h in found], f"uniform: {law.effective_rank:.1f}"),
             cell(
                 "Rows in clumps",
-                [count(_rows(h.clumps)) for h in found],
+                [count(row_count(h.clumps)) for h in found],
                 f"nearer than {degrees(found[-1].near)} to another",
             ),
         ]
@@ -131,8 +131,8 @@ def key_section(tables: Sequence[Looked]) -> str:
             f"The skewness of how often a row is among the {found[0].k} nearest of others; 0 is even.",
         ),
         row("Neighbours of none", [f"{h.orphans:.1%}" for h in found], "", "Rows that no other row finds near."),
-        _counted("Equal rows", [_rows(h.duplicates) for h in found], "The same numbers more than once."),
-        _counted("Rows in clumps", [_rows(h.clumps) for h in found], "Equal or nearly so."),
+        _counted("Equal rows", [row_count(h.duplicates) for h in found], "The same numbers more than once."),
+        _counted("Rows in clumps", [row_count(h.clumps) for h in found], "Equal or nearly so."),
         _counted(
             "Without a direction", [len(h.bad_rows) for h in found], "NaN, infinite or zero: left out of all else."
         ),
@@ -228,78 +228,6 @@ def picture_section(tables: Sequence[Looked], drawn: Sequence[Picture]) -> str:
     )
 
 
-def clump_section(looked: Looked, called: str = "") -> str:
-    """The worst clumps with the names of their rows, or the closest pairs where there are none."""
-    found, suffix = looked.health, f", {called}" if called else ""
-    near = degrees(found.near)
-    if found.clumps:
-        rows = [
-            [
-                str(place),
-                count(len(group.rows)),
-                _chips(looked, group.rows),
-                "equal" if group.angle == 0 else degrees(group.angle),
-            ]
-            for place, group in enumerate(found.clumps[:_MOST_CLUMPS], start=1)
-        ]
-        more = len(found.clumps) - len(rows)
-        note = (
-            f"{count(_rows(found.clumps))} rows in {_plural(len(found.clumps), 'clump')}, "
-            f"joined by steps of at most {near}: a tenth of the smallest angle of as many uniform points."
-            + (f" The largest {len(rows)} are listed, {count(more)} are not." if more else "")
-        )
-        made = table(["Clump", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
-        return section(f"Worst clumps{suffix}", made, note=note, long=True)
-    rows = [
-        [looked.name_html(first), looked.name_html(second), degrees(apart)]
-        for first, second, apart in looked.closest[:_MOST_LISTED]
-    ]
-    return section(
-        f"Closest pairs{suffix}",
-        table(["Row", "Its nearest", "Angle"], rows, numbers=[2]),
-        note=f"No two rows are nearer than {near}, so there are no clumps. These are the nearest there are.",
-        long=True,
-    )
-
-
-def hub_section(looked: Looked, called: str = "") -> str:
-    """The rows that are neighbours of everybody."""
-    found = looked.health
-    most = found.occurrences.topk(min(_MOST_HUBS, len(found.occurrences)))
-    rows = [
-        [looked.name_html(int(looked.numbers[place])), count(int(often)), f"{often / found.k:,.1f}×"]
-        for often, place in zip(most.values.tolist(), most.indices.tolist(), strict=True)
-    ]
-    return section(
-        f"Hubs{f', {called}' if called else ''}",
-        table(["Row", "Near to", "Times even"], rows, numbers=[1, 2]),
-        note=(
-            f"Rows that are among the {found.k} nearest of many others; an even share is {found.k}. "
-            f"Skewness {found.hubness:.2f}; {found.orphans:.1%} of the rows are near to none."
-        ),
-        long=True,
-    )
-
-
-def bad_row_section(looked: Looked, called: str = "") -> str:
-    """Rows without a direction, where there are any."""
-    bad = looked.health.bad_rows
-    if not bad:
-        return ""
-    rows = [[looked.name_html(row.row), escaped(row.fault)] for row in bad[:_MOST_LISTED]]
-    more = f" The first {_MOST_LISTED} are listed." if len(bad) > _MOST_LISTED else ""
-    note = f"{_plural(len(bad), 'row')} of {count(looked.health.n)}, left out of all that is shown here.{more}"
-    return section(
-        f"Rows without a direction{f', {called}' if called else ''}", table(["Row", "Holds"], rows), note=note
-    )
-
-
-def _chips(looked: Looked, rows: Sequence[int]) -> str:
-    items = "".join(f"<li>{looked.name_html(row)}</li>" for row in rows[:_MOST_NAMES])
-    more = len(rows) - _MOST_NAMES
-    return f'<ul class="chips">{items}{f"<li class=more>and {more:,} more</li>" if more > 0 else ""}</ul>'
-
-
 def _shares(found: Health) -> np.ndarray:
     squares = torch.zeros(found.d, dtype=torch.float64)
     squares[: len(found.spectrum)] = found.spectrum.double().square()
@@ -307,16 +235,8 @@ def _shares(found: Health) -> np.ndarray:
     return shares
 
 
-def _rows(groups: Sequence[Group]) -> int:
-    return sum(len(group.rows) for group in groups)
-
-
 def _counted(label: str, values: Sequence[int], meaning: str) -> Row:
     return Row(label, tuple(map(count, values)), "0", meaning, tuple(value > 0 for value in values))
-
-
-def _plural(number: int, what: str) -> str:
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
 
 
 def _noun(kind: str) -> str:
