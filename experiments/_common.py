@@ -146,6 +146,16 @@ def mean_and_error(values):
     return {"mean": statistics.fmean(values), "error": error}
 
 
+def verdict(holds, claim, evidence):
+    """A claim of the paper, what we measured, and whether it held."""
+    return {"verdict": "confirmed" if holds else "refuted", "claim": claim, "evidence": evidence}
+
+
+def new(claim, evidence):
+    """What the paper does not say."""
+    return {"verdict": "new", "claim": claim, "evidence": evidence}
+
+
 def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):
     """A figure and its axes, without the lines that say nothing."""
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -8,7 +8,20 @@ paper calls the largest separation there can be, and beside the bound of `upper_
 
 import math
 
-from _common import BLACK, LARGE, MARKERS, RED, Results, axes, family_colour, generator, mean_and_error, product, where
+from _common import (
+    BLACK,
+    LARGE,
+    MARKERS,
+    RED,
+    Results,
+    axes,
+    family_colour,
+    generator,
+    mean_and_error,
+    product,
+    verdict,
+    where,
+)
 from synthetic import disperse, points_of
 
 import unclump as uc
@@ -37,7 +50,7 @@ QUICK = {
 }
 
 
-def run(n, d, start, objective, seed, batch, steps, lr):
+def run(*, n, d, start, objective, seed, batch, steps, lr):
     start_and_end = disperse(
         points_of(start, n, d, seed),
         objective,
@@ -107,6 +120,52 @@ def draw(results, summary):
             bottom.minorticks_off()
         panels[0, 0].legend(fontsize=7, ncols=2)
         results.figure(figure, f"_{start}")
+
+
+def report(summary):
+    sizes = list(summary)
+    starts = list(dict.fromkeys(size.split(",")[0] for size in sizes))
+    largest = {size: max(row["min_degrees"]["mean"] for row in s["rows"].values()) for size, s in summary.items()}
+    rising = True
+    for start in starts:
+        for n in dict.fromkeys(size.split()[1] for size in sizes):
+            values = [largest[size] for size in sizes if size.startswith(f"{start}, {n} ")]
+            rising &= values == sorted(values)
+    short = {
+        objective: min(s["rows"][objective]["variance"]["mean"] for s in summary.values())
+        for objective in next(iter(summary.values()))["rows"]
+    }
+    below = [o for o, v in short.items() if v < 0.95]
+    return {
+        "claim": "the largest smallest angle grows with the dimension, towards 90° as the largest there can be; the "
+        "spherical "
+        "variance of all methods but Lloyd converges to 1",
+        "got": "best smallest angle, and the bound: "
+        + ", ".join(f"{size} dimensions {largest[size]:.1f}° of {s['bound']:.2f}°" for size, s in summary.items()),
+        "findings": [
+            verdict(
+                rising,
+                "The largest smallest angle grows with the dimension.",
+                ", ".join(f"{size} {angle:.1f}°" for size, angle in largest.items()) + ".",
+            ),
+            verdict(
+                below == ["Lloyd 512"],
+                "The spherical variance of all methods converges to 1, except for Lloyd.",
+                "Smallest over all sizes: " + ", ".join(f"{o} {v:.3f}" for o, v in short.items()) + ".",
+            ),
+            verdict(
+                min(s["bound"] for s in summary.values()) >= 90,
+                "90 degrees is the largest separation that can be reached.",
+                "More than 2d points in d dimensions cannot all be 90° apart (Rankin). Proved bounds: "
+                + ", ".join(
+                    f"{size.split(', ')[1]} {s['bound']:.2f}°"
+                    for size, s in summary.items()
+                    if size.startswith(starts[0])
+                )
+                + ".",
+            ),
+        ],
+    }
 
 
 if __name__ == "__main__":

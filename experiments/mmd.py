@@ -2,16 +2,16 @@
 
     python experiments/mmd.py [--quick] [--repeats 1000] [--tests 400]
 
-Energy minus the kernel's mean estimates the squared MMD to the uniform distribution from n points. Many samples of n = 100
-points show its mean and its variance, beside both formulas of the appendix (the first term, and the whole), beside the
-usual estimate that draws uniform points as well, and beside the bound on its deviations. Then the share of samples that
-tests of uniformity reject at 5 %, for alternatives of growing strength.
+Energy minus the kernel's mean estimates the squared MMD to the uniform distribution from n points. Many samples of 100
+points show its mean and its variance, beside the appendix's formula (the first order, and both), beside the usual
+estimate that draws uniform points as well, and beside the bound on its deviations. Then the share of samples that tests
+of uniformity reject at 5 %, for alternatives of growing strength.
 """
 
 import math
 
 import torch
-from _common import BLACK, BLUE, GREEN, ORANGE, PINK, RED, Results, axes, generator, where
+from _common import BLACK, BLUE, GREEN, ORANGE, PINK, RED, Results, axes, generator, new, verdict, where
 
 import unclump as uc
 
@@ -23,7 +23,7 @@ FULL = {
     "tests": 400,
     "strengths": [0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0],
 }
-QUICK = {"dimensions": [3], "repeats": 60, "reference": 1000, "tests": 40, "strengths": [0.0, 3.0]}
+QUICK = {"dimensions": [3], "repeats": 60, "reference": 1000, "tests": 20, "strengths": [0.0, 3.0]}
 KERNELS = {
     "Laplace geodesic": (uc.Laplace(1.0), uc.Laplace(2.0)),
     "RBF chordal": (uc.Gaussian(1.0), uc.Gaussian(2.0)),
@@ -63,7 +63,7 @@ def drawn_mmd(x, kernel, draw):
     return own + other - 2 * across
 
 
-def run_estimates(kernel, source, n, d, repeats, reference):
+def run_estimates(*, kernel, source, n, d, repeats, reference):
     kernel, square = KERNELS[kernel]
     large = sample(reference, d, source, 1.0, generator(1, d))
     mean = float(uc.energy(large, kernel))
@@ -97,7 +97,7 @@ def run_estimates(kernel, source, n, d, repeats, reference):
     }
 
 
-def run_power(alternative, strength, n, d, tests):
+def run_power(*, alternative, strength, n, d, tests):
     draw = generator(3, d, ALTERNATIVES.index(alternative), round(100 * strength))
     rejected = dict.fromkeys(TESTS, 0)
     for _ in range(tests):
@@ -136,6 +136,7 @@ def main(argv=None):
         },
         "strengths": results["strengths"],
         "tests": results["tests"],
+        "repeats": results["repeats"],
     }
     draw_variance(results, estimates)
     draw_power(results, powers)
@@ -184,6 +185,79 @@ def draw_power(results, powers):
         ax.axhline(0.05, color=BLACK, linewidth=0.8, linestyle=":")
     panels[0, 0].legend(fontsize=7)
     results.figure(figure, "_power")
+
+
+def report(summary):
+    estimates, power = summary["estimates"], summary["power"]
+    worst = max(estimates.values(), key=lambda r: abs(r["z"]))["z"]
+    clumped = {name: r for name, r in estimates.items() if "clumped" in name}
+    even = {name: r for name, r in estimates.items() if "uniform" in name}
+    limit = 4 / math.sqrt(summary["repeats"] / 2)  # four standard errors of a variance, as a share of it
+    gain = [r["drawn_variance"] / r["variance"] for r in estimates.values()]
+
+    def ratios(rows, key):
+        return ", ".join(f"{name}: {r[key] / r['variance']:.2f}" for name, r in rows.items())
+
+    level = [shares[0] for case in power.values() for shares in case.values()]
+    off = max(abs(share - 0.05) for share in level)
+    weak = len(summary["strengths"]) // 2
+    middle = "; ".join(
+        f"{case}: " + ", ".join(f"{name} {100 * shares[weak]:.0f} %" for name, shares in rows.items())
+        for case, rows in power.items()
+    )
+    return {
+        "claim": "MHE minus a constant is an unbiased estimate of the squared MMD to the uniform distribution, with "
+        "less "
+        "variance than one that draws uniform points, and a variance of 4(n − 2)/(n(n − 1)) ζ₁ + O(n⁻²)",
+        "got": f"largest deviation of the mean {abs(worst):.1f} standard errors; drawing uniform points multiplies the "
+        f"variance by {min(gain):.1f} to {max(gain):.1f}; formula over measured, clumped: "
+        f"{ratios(clumped, 'first_order')}",
+        "findings": [
+            verdict(
+                abs(worst) < 3.5,
+                "Energy minus the kernel's mean is an unbiased estimate of the squared MMD.",
+                f"Over {len(estimates)} cases the mean is at most {abs(worst):.1f} standard errors from the truth.",
+            ),
+            verdict(
+                min(gain) > 1,
+                "Its variance is smaller than that of the usual estimate, which draws uniform points.",
+                f"That variance is {min(gain):.1f} to {max(gain):.1f} times as large, with as many uniform points as "
+                "points.",
+            ),
+            verdict(
+                all(abs(r["first_order"] / r["variance"] - 1) < limit for r in clumped.values()),
+                "The appendix's first-order variance holds for clumped points.",
+                f"First order over measured: {ratios(clumped, 'first_order')}; both orders: "
+                f"{ratios(clumped, 'both_orders')} "
+                f"(4 standard errors: ± {limit:.2f}).",
+            ),
+            verdict(
+                all(abs(r["first_order"] / r["variance"] - 1) < limit for r in even.values()),
+                "It also holds near the uniform distribution, where dispersion leads.",
+                "There its first-order term is zero, and the whole variance is in the O(n⁻²) that is left out. First "
+                "order "
+                f"over measured: {ratios(even, 'first_order')}; both orders: {ratios(even, 'both_orders')}.",
+            ),
+            verdict(
+                all(r["beyond_bound"] <= 0.05 for r in estimates.values()),
+                "The bound on deviations holds.",
+                "At 5 % it is "
+                + ", ".join(f"{r['bound'] / max(r['quantile'], 1e-12):.0f}" for r in estimates.values())
+                + " times the deviation that 5 % of the samples exceed (as printed, √2 times more): true, and loose.",
+            ),
+            new(
+                "The tests of uniformity keep their level.",
+                f"Share of {summary['tests']} uniform samples rejected at 5 %: {100 * min(level):.1f} to "
+                f"{100 * max(level):.1f} %, at most {100 * off:.1f} points off.",
+            ),
+            new(
+                "No test sees everything best: Rayleigh and Ajne are blind to axial clumps, Bingham and Giné weak for "
+                "one "
+                "clump; the MMD with the Laplace kernel sees all of them.",
+                f"Rejected at strength {summary['strengths'][weak]}: {middle}.",
+            ),
+        ],
+    }
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import math
 from functools import partial
 
 import torch
-from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, generator, mean_and_error, product, where
+from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, generator, mean_and_error, new, product, verdict, where
 from tammes import degrees, nearest_angle_columns
 
 import unclump as uc
@@ -33,7 +33,7 @@ class Raw(torch.nn.Module):
         return self.objective.value(points)
 
 
-def run(n, d, way, objective, seed, steps, lr):
+def run(*, n, d, way, objective, seed, steps, lr):
     made = SMALL[objective](generator(seed, n, 1))
     points = uc.disperse(
         uc.uniform(n, d, generator=generator(seed, n)),
@@ -88,6 +88,38 @@ def draw(results, records, known):
     ax.set(ylabel="gain in the smallest angle, degrees", title="mean and standard error over paired starts")
     ax.legend(fontsize=8)
     results.figure(figure, "_gain")
+
+
+def report(summary):
+    rows = summary["rows"]
+    gains = {o: row["gain over projected"] for o, row in rows.items()}
+    tangent = {o: row["gain over projected, tangent"] for o, row in rows.items()}
+
+    def named(chosen, signs):
+        return ", ".join(f"{o} {signs[o]['mean']:+.2f} ± {signs[o]['error']:.2f}" for o in chosen)
+
+    clear = [o for o in gains if gains[o]["mean"] > 2 * gains[o]["error"]]
+    worse = [o for o in gains if gains[o]["mean"] < -2 * gains[o]["error"]]
+    better = [o for o in gains if gains[o]["mean"] > 0]
+    lost = [o for o in gains if o not in better and o != "KoLeo"]
+    return {
+        "claim": "Riemannian Adam ends with larger angles than projected Adam, for all objectives but KoLeo",
+        "got": f"larger for {len(better)} of {len(gains)} objectives, clearly (by two standard errors) for "
+        f"{len(clear)}, "
+        f"clearly smaller for {len(worse)}; KoLeo {gains['KoLeo']['mean']:+.2f}°",
+        "findings": [
+            verdict(
+                not lost and len(clear) > len(gains) / 2,
+                "Riemannian optimisation is better for all objectives except KoLeo.",
+                f"Gain in the smallest angle, degrees, over paired starts: {named(gains, gains)}.",
+            ),
+            new(
+                "What the projected step loses by the gradient's radial part alone.",
+                "Gain over projected Adam that is given the gradient within the tangent space: "
+                f"{named(tangent, tangent)}.",
+            ),
+        ],
+    }
 
 
 if __name__ == "__main__":

@@ -25,7 +25,9 @@ from _common import (
     clump,
     generator,
     mean_and_error,
+    new,
     product,
+    verdict,
     where,
 )
 
@@ -58,13 +60,13 @@ OPTIMISERS = {
 }
 
 
-def run(objective, n, d, circles, lr, seed, steps):
+def run(*, objective, n, d, circles, lr, seed, steps):
     made = OBJECTIVES[objective](circles, generator=generator(seed, n, d, 1))
     points = uc.disperse(clump(n, d, seed), made, steps=steps, lr=lr, measure_every=steps).points
     return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
 
 
-def follow(optimiser, n, d, follow_steps):
+def follow(*, optimiser, n, d, follow_steps):
     """The largest angle between corresponding points of both runs, after each of some steps."""
     start = clump(n, d, 0, dtype=torch.float64)
     scales = {"Sliced": 1.0, "SSW": 2 / (n * (2 * math.pi) ** 2)}
@@ -160,6 +162,51 @@ def draw(results, summary, followed):
     right.set(xlabel="step", ylabel="largest angle between the runs, radians", title=f"step for step, n = {largest:,}")
     right.legend(fontsize=7)
     results.figure(figure)
+
+
+def report(summary):
+    tuned, followed = summary["tuned"], summary["followed"]
+    gaps = {size: row["SSW"]["mean"] - row["Sliced"]["mean"] for size, row in tuned.items()}
+    small, large = next(iter(tuned)), [size for size in tuned if size.split()[0] == list(tuned)[-1].split()[0]]
+    noise = max(row["largest_gap_same_choice"] for row in tuned.values())
+    zero = {size: row for size, row in followed.items() if size.endswith("eps = 0")}
+    usual = {size: row for size, row in followed.items() if size.endswith("1e-8")}
+
+    def apart(rows):
+        return "; ".join(
+            f"{size.split(',')[0]} dimensions {row['apart']:.1e} rad after {row['last_step']} steps"
+            for size, row in rows.items()
+        )
+
+    return {
+        "claim": "in low dimensions and for few points SSW reaches a larger smallest angle than Sliced; for many "
+        "points the "
+        "results are identical",
+        "got": "SSW minus Sliced, tuned, degrees: " + ", ".join(f"{size} {gap:+.3f}" for size, gap in gaps.items()),
+        "findings": [
+            verdict(
+                gaps[small] > 0.1,
+                "In low dimensions and with few points SSW reaches a larger smallest angle than Sliced.",
+                f"With the same circles, rates and starts, tuned: {small} dimensions {gaps[small]:+.4f}° for SSW.",
+            ),
+            verdict(
+                max(abs(gaps[size]) for size in large) < 0.1,
+                "As the number of points grows, their results are identical.",
+                ", ".join(f"{size} {gaps[size]:+.4f}°" for size in large) + ".",
+            ),
+            new(
+                "Sliced and SSW are one objective up to scale: with the scale removed, the runs coincide step for "
+                "step.",
+                f"Largest angle between corresponding points, Adam with eps = 0, double precision: {apart(zero)}. "
+                "With the "
+                f"usual eps = 1e-8: {apart(usual)}: only there the factor 2 / (n (2π)²) is felt.",
+            ),
+            new(
+                "With equal circles, rate and seed both end alike also in single precision.",
+                f"Largest difference of the smallest angle over all {len(tuned)} sizes and all choices: {noise:.3g}°.",
+            ),
+        ],
+    }
 
 
 if __name__ == "__main__":
