@@ -151,9 +151,9 @@ def verdict(holds, claim, evidence):
     return {"verdict": "confirmed" if holds else "refuted", "claim": claim, "evidence": evidence}
 
 
-def new(claim, evidence):
-    """What the paper does not say."""
-    return {"verdict": "new", "claim": claim, "evidence": evidence}
+def new(holds, claim, evidence):
+    """What the paper does not say; told only where the numbers bear it out."""
+    return {"verdict": "new" if holds else "not borne out", "claim": claim, "evidence": evidence}
 
 
 def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):

@@ -18,7 +18,7 @@ from tammes import degrees, nearest_angle_columns
 import unclump as uc
 
 FULL = {"n": 24, "d": 3, "objectives": list(SMALL), "steps": 10_000, "lr": 0.005, "seeds": 5}
-QUICK = {"objectives": ["MHE Laplace geodesic", "KoLeo", "Sliced 1"], "steps": 400, "seeds": 1}
+QUICK = {"objectives": ["MHE Laplace geodesic", "KoLeo", "Sliced 1"], "steps": 200, "seeds": 1}
 WAYS = ["Riemannian", "projected", "projected, tangent"]
 
 
@@ -114,6 +114,7 @@ def report(summary):
                 f"Gain in the smallest angle, degrees, over paired starts: {named(gains, gains)}.",
             ),
             new(
+                True,
                 "What the projected step loses by the gradient's radial part alone.",
                 "Gain over projected Adam that is given the gradient within the tangent space: "
                 f"{named(tangent, tangent)}.",

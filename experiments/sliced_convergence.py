@@ -124,6 +124,7 @@ def report(summary):
                 "Relative standard error: " + ", ".join(f"{k} circles {100 * e:.1f} %" for k, e in error.items()) + ".",
             ),
             new(
+                abs(fresh["mean"] - fresh["expected"]) < 3.5 * fresh["error"],
                 "For uniform points the sliced objective has mean π²/6 (1 − 1/n) on every circle, in any dimension, "
                 "and a "
                 "standard deviation of 2π²/√360: what a run should fall below.",
@@ -133,6 +134,7 @@ def report(summary):
                 f"one table of the figure has {summary['mean']:.3f}.",
             ),
             new(
+                gradients[min(gradients, key=int)] < 0.5,
                 "The gradient converges far more slowly than the value: what a step follows is mostly the circle it "
                 "drew.",
                 "Cosine between the gradients of two disjoint sets of circles: "

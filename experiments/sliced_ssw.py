@@ -195,6 +195,7 @@ def report(summary):
                 ", ".join(f"{size} {gaps[size]:+.4f}°" for size in large) + ".",
             ),
             new(
+                all(row["apart"] < 1e-9 for row in zero.values()),
                 "Sliced and SSW are one objective up to scale: with the scale removed, the runs coincide step for "
                 "step.",
                 f"Largest angle between corresponding points, Adam with eps = 0, double precision: {apart(zero)}. "
@@ -202,6 +203,7 @@ def report(summary):
                 f"usual eps = 1e-8: {apart(usual)}: only there the factor 2 / (n (2π)²) is felt.",
             ),
             new(
+                noise < 0.5,
                 "With equal circles, rate and seed both end alike also in single precision.",
                 f"Largest difference of the smallest angle over all {len(tuned)} sizes and all choices: {noise:.3g}°.",
             ),

@@ -217,6 +217,9 @@ def report(summary):
                 f"start: {spread(even, 'variance'):.4f} and {spread(even, 'min_degrees'):.2f}°.",
             ),
             new(
+                all(
+                    value(clumped, o, "variance") < value(clumped, o.removesuffix(" (lazy)"), "variance") for o in lazy
+                ),
                 "How far minibatches move a table depends on the optimiser: Adam with dense updates carries each row "
                 "on by "
                 "momentum between its turns, a lazy one moves it by one step a turn.",

@@ -25,11 +25,11 @@ FULL = {
 }
 QUICK = {
     "sizes": [[24, 3]],
-    "objectives": ["MHE Laplace geodesic", "MHE Riesz shifted", "KoLeo", "Sliced 1"],
-    "steps": 600,
+    "objectives": ["MHE Riesz shifted", "KoLeo", "Sliced 1"],
+    "steps": 400,
     "seeds": 1,
     "seeds_decay": 1,
-    "search_seconds": 1,
+    "search_seconds": 0,
 }
 CODE = "spherical_code"
 
@@ -48,7 +48,8 @@ def run(*, n, d, objective, seed, steps, lr, decay):
 
 
 def search(*, n, d, objective, search_seconds):
-    code = uc.spherical_code(n, d, fresh=True, time_limit=search_seconds)
+    """What the solver finds in that time; in none, what is known already."""
+    code = uc.spherical_code(n, d, **({"fresh": True, "time_limit": search_seconds} if search_seconds else {}))
     return {"degrees": degrees(code.points)}
 
 
@@ -75,7 +76,8 @@ def settings(results):
 
 def main(argv=None):
     results = Results("tammes", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
-    uc.spherical_code(5, 3, fresh=True, restarts=1)  # compiles
+    if results["search_seconds"]:
+        uc.spherical_code(5, 3, fresh=True, restarts=1)  # compiles
     codes = product(size=results["sizes"], objective=[CODE], search_seconds=[results["search_seconds"]])
     codes = [{"n": c["size"][0], "d": c["size"][1], **c} for c in codes]
     for code in codes:
@@ -197,12 +199,14 @@ def report(summary):
                 f"{named('MHE Laplace chordal', 'MHE Riesz chordal', kernel)}; the best: {named(fair)}.",
             ),
             new(
+                rows[decayed]["decay"]["mean"] > max(row["mean"] for o, row in rows.items() if o != CODE),
                 "With a learning rate that falls to zero along a line, the same number of steps comes closer.",
                 f"24 points: {decayed} reaches {rows[decayed]['decay']['mean']:.3f}° in the mean and "
                 f"{rows[decayed]['decay']['best']:.3f}° at best, against {rows[decayed]['mean']:.3f}° at a constant "
                 "rate.",
             ),
             new(
+                worst_search < min(s["known"] - s["rows"][gaps[size]]["best"] for size, s in summary.items()),
                 "The best objective falls short of the best known arrangement at every size; the solver does not.",
                 f"{at_size}. The search with `spherical_code(fresh=True)` is at most {worst_search:.2g}° off.",
             ),

@@ -121,6 +121,7 @@ def report(summary):
             ),
             verdict(slowest == "SSW 13", "SSW with 13 circles is the slowest.", f"The slowest is {slowest}."),
             new(
+                min(share) > 0.5,
                 "A loop that measures all pairs at every step times its measures.",
                 f"They take {100 * min(share):.0f} to {100 * max(share):.0f} % of such a step. Of the step alone, the "
                 f"optimiser's update of the whole table takes {100 * min(update):.0f} to {100 * max(update):.0f} % "
