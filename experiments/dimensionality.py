@@ -118,7 +118,7 @@ def draw(results, summary):
             bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log", ylim=(0, 1.05))
             bottom.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
             bottom.minorticks_off()
-        panels[0, 0].legend(fontsize=7, ncols=2)
+        figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5)
         results.figure(figure, f"_{start}")
 
 

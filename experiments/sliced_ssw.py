@@ -137,7 +137,7 @@ def largest_gap(records):
 
 
 def draw(results, summary, followed):
-    figure, (left, right) = axes(1, 2, width=11, height=4.2)
+    figure, (left, right) = axes(1, 2, width=12.5, height=4.2)
     looks = dict(zip(results["dimensions"], ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^")), strict=False))
     for d, (colour, marker) in looks.items():
         for name, line, fill in (("Sliced", "-", colour), ("SSW", "--", "white")):
@@ -160,7 +160,7 @@ def draw(results, summary, followed):
     )
     right.axhline(2.2e-16, color=BLACK, linewidth=0.8, linestyle="--", label="double precision")
     right.set(xlabel="step", ylabel="largest angle between the runs, radians", title=f"step for step, n = {largest:,}")
-    right.legend(fontsize=7)
+    right.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
     results.figure(figure)
 
 

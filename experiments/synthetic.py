@@ -137,7 +137,7 @@ def draw(results, records, chosen):
             ax.set(title=f"{start} start", ylabel=name)
             if key == "min_degrees":
                 ax.set_xlabel("step")
-    panels[0, 0].legend(fontsize=7, ncols=2)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5)
     results.figure(figure)
 
 

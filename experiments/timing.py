@@ -91,7 +91,7 @@ def draw(results, summary):
     right.barh(names, steps, color=BLUE, label="the step alone")
     right.barh(names, measures, left=steps, color=SKY, hatch="..", edgecolor="white", label="measures of all pairs")
     right.set(xlabel="milliseconds", title="as the authors timed it")
-    right.legend(fontsize=8)
+    figure.legend(*right.get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     results.figure(figure)
 
 
