@@ -46,7 +46,7 @@ def clump(n, d, seed, *, kappa=100.0, dtype=torch.float32):
 class Results:
     """results/NAME.json: a run that it holds already is not run again.
 
-    Every whole number among the settings is an option of the command line, so that fewer seeds or steps can be asked
+    Every setting is an option of the command line, lists in JSON, so that fewer seeds, steps or objectives can be asked
     for; the file says what was.
     """
 
@@ -57,8 +57,10 @@ class Results:
         parser.add_argument("--output", type=Path, help="folder of the results; default results, or results/quick")
         parser.add_argument("--minutes", type=float, help="stop after about so long; the same command goes on")
         for setting, value in full.items():
-            if type(value) is int:
-                parser.add_argument(f"--{setting.replace('_', '-')}", type=int, help=f"default {value}")
+            option = f"--{setting.replace('_', '-')}"
+            parser.add_argument(
+                option, type=json.loads, metavar=type(value).__name__, help=f"default {json.dumps(value)}"
+            )
         chosen = parser.parse_args(argv)
         self.configuration = full | (quick if chosen.quick else {})
         for setting in full:

@@ -16,6 +16,7 @@ import unclump as uc
 FULL = {
     "sizes": [[24, 3], [13, 3], [14, 3], [128, 3], [288, 16]],
     "objectives": list(SMALL),
+    "decayed": list(SMALL),
     "steps": 10_000,
     "lr": 0.005,
     "seeds": 5,
@@ -26,6 +27,7 @@ FULL = {
 QUICK = {
     "sizes": [[24, 3]],
     "objectives": ["MHE Riesz shifted", "KoLeo", "Sliced 1"],
+    "decayed": ["KoLeo"],
     "steps": 400,
     "seeds": 1,
     "seeds_decay": 1,
@@ -68,7 +70,7 @@ def settings(results):
             d=[d],
             decay=[decay],
             seed=range(results[seeds]),
-            objective=results["objectives"],
+            objective=results["decayed" if decay else "objectives"],
             steps=[results["steps"]],
             lr=[results["lr"]],
         )
