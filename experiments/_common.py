@@ -70,7 +70,8 @@ class Results:
         self.folder = chosen.output or (FOLDER / "quick" if chosen.quick else FOLDER)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"{name}.json"
-        self.runs = json.loads(self.path.read_text())["runs"] if self.path.exists() else []
+        self.before = json.loads(self.path.read_text()) if self.path.exists() else {"runs": [], "summary": None}
+        self.runs = self.before["runs"]
         self.stop = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
         torch.set_num_threads(1)  # tables this small are faster without a second thread, and times comparable
 
@@ -108,13 +109,15 @@ class Results:
             figure.savefig(self.folder / f"{self.name}{suffix}.svg", metadata={"Date": None})
 
     def _write(self, summary):
+        """With no summary yet, that of the last complete call stays, and what it asked for."""
+        asked = {"configuration": self.configuration, "reduced": self.reduced, "summary": summary}
+        if summary is None and self.before["summary"] is not None:
+            asked = {key: self.before[key] for key in asked}
         data = {
             "name": self.name,
-            "configuration": self.configuration,
-            "reduced": self.reduced,
+            **asked,
             "versions": versions(),
             "seconds": round(sum(run["seconds"] for run in self.runs), 1),
-            "summary": summary,
             "runs": self.runs,
         }
         beside = self.path.with_suffix(".partial")

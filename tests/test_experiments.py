@@ -193,6 +193,17 @@ def test_what_was_asked_for_is_in_the_file(results, tmp_path):
     assert sys.version.startswith(file["versions"]["python"])
 
 
+def test_an_extension_that_is_not_complete_leaves_the_summary(results, tmp_path):
+    first = results("--seeds", "1")
+    first.complete([{"seed": 0}], lambda seed: {"found": 1})
+    first.finish({"found": 1})
+    results().complete([{"seed": 1}], lambda seed: {"found": 2})
+    file = json.loads((tmp_path / "some.json").read_text())
+    assert file["summary"] == {"found": 1}
+    assert file["configuration"]["seeds"] == 1
+    assert len(file["runs"]) == 2
+
+
 def test_a_run_that_fails_leaves_the_file_whole(results, tmp_path):
     results().complete([{"seed": 0}], lambda seed: {"found": 1})
     before = (tmp_path / "some.json").read_text()
