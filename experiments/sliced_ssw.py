@@ -187,7 +187,7 @@ def report(summary):
             verdict(
                 gaps[small] > 0.1,
                 "In low dimensions and with few points SSW reaches a larger smallest angle than Sliced.",
-                f"Best of the same circles and rates, from the same {summary['seeds']} starts, SSW minus Sliced: "
+                f"Best of the same circles and rates, {summary['seeds']} of the same starts each, SSW minus Sliced: "
                 + ", ".join(f"{size} {gap:+.2f}°" for size, gap in gaps.items() if size.endswith(" in 3"))
                 + ".",
             ),

@@ -8,6 +8,7 @@ With --check it writes nothing, and fails where they are not what the files say.
 import argparse
 import importlib
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -51,8 +52,8 @@ def load():
 
 
 def command(name, data):
-    options = " ".join(f"--{key.replace('_', '-')} {value}" for key, value in data["reduced"].items())
-    return f"python experiments/{name}.py {options}".strip()
+    options = [f"--{key.replace('_', '-')} {shlex.quote(json.dumps(value))}" for key, value in data["reduced"].items()]
+    return " ".join([f"python experiments/{name}.py", *options])
 
 
 def took(seconds):
@@ -64,7 +65,11 @@ def reduction(name, data):
     full = importlib.import_module(name).FULL
     if not data["reduced"]:
         return "in full"
-    return "reduced: " + ", ".join(f"{key} {value} for {full[key]}" for key, value in data["reduced"].items())
+    parts = []
+    for key, value in data["reduced"].items():
+        counted = isinstance(value, list) and not isinstance(value[0], list)
+        parts.append(f"{key} {len(value)} of {len(full[key])}" if counted else f"{key} {value} instead of {full[key]}")
+    return "reduced: " + ", ".join(parts)
 
 
 def rows(found):

@@ -123,7 +123,7 @@ def report(summary):
             new(
                 min(share) > 0.5,
                 "A loop that measures all pairs at every step times its measures.",
-                f"They take {100 * min(share):.0f} to {100 * max(share):.0f} % of such a step. Of the step alone, the "
+                f"They take {100 * min(share):.1f} to {100 * max(share):.1f} % of such a step. Of the step alone, the "
                 f"optimiser's update of the whole table takes {100 * min(update):.0f} to {100 * max(update):.0f} % "
                 "where the "
                 "objective sees a minibatch.",
