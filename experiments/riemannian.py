@@ -3,9 +3,9 @@
     python experiments/riemannian.py [--quick] [--seeds 5] [--steps 10000]
 
 The setting is that of `tammes.py`, whose runs are taken over where they are there. "projected, tangent" is torch's Adam
-with `project_after_step`, as `disperse` has it: the gradient lies in the tangent space, the step leaves it, and the points
-are put back. "projected" gives it the gradient of the differences of points as it comes, which also points off the
-sphere; how far depends on how the objective is written there (the authors', by inner products, is another).
+with `project_after_step`, as `disperse` has it: the gradient lies in the tangent space, the step leaves it, and the
+points are put back. "projected" gives it the gradient of the differences of points as it comes, which also points off
+the sphere; how far depends on how the objective is written there (the authors', by inner products, is another).
 """
 
 import json
@@ -20,7 +20,15 @@ from tammes import degrees, nearest_angle_columns
 import unclump as uc
 
 WAYS = ["Riemannian", "projected", "projected, tangent"]
-FULL = {"n": 24, "d": 3, "objectives": list(SMALL), "ways": WAYS, "steps": 10_000, "lr": 0.005, "seeds": 5}
+FULL = {
+    "n": 24,
+    "d": 3,
+    "objectives": [o for o in SMALL if not o.endswith("double")],
+    "ways": WAYS,
+    "steps": 10_000,
+    "lr": 0.005,
+    "seeds": 5,
+}
 QUICK = {"objectives": ["MHE Laplace geodesic", "KoLeo", "Sliced 1"], "steps": 200, "seeds": 1}
 
 
@@ -100,7 +108,7 @@ def report(summary):
     raw = {o: row["gain over projected"] for o, row in rows.items()}
     better = [o for o in gains if gains[o]["mean"] > 0]
     lost = [o for o in gains if o not in better and o != "KoLeo"]
-    collapsed = [o for o, row in rows.items() if row["projected"]["mean"] < 5 < row["Riemannian"]["mean"]]
+    collapsed = [o for o, row in rows.items() if o.startswith("MHE") and row["projected"]["mean"] < 5]
 
     def named(values):
         errors = [f" ± {v['error']:.2f}" if seeds > 1 else "" for v in values.values()]
@@ -112,7 +120,7 @@ def report(summary):
         f"{statistics.fmean(gain['mean'] for gain in gains.values()):+.2f}°, KoLeo {gains['KoLeo']['mean']:+.2f}°",
         "findings": [
             verdict(
-                not lost,
+                not lost if seeds >= 3 else None,
                 "Riemannian optimisation is better for all objectives except KoLeo.",
                 f"Gain in the smallest angle over projected Adam from {starts}, degrees: {named(gains)}.",
             ),

@@ -26,7 +26,12 @@ NAMES = {
     "sliced_ssw": "Sliced against SSW",
     "mmd": "Energy as MMD",
 }
-HEADINGS = {"confirmed": "Claims that we confirm", "refuted": "Claims that we refute", "new": "What is new"}
+HEADINGS = {
+    "confirmed": "Claims that we confirm",
+    "refuted": "Claims that we refute",
+    "open": "Not settled",
+    "new": "What is new",
+}
 
 OPENING = """# Experiments
 

@@ -38,6 +38,7 @@ CODE = "spherical_code"
 
 def run(*, n, d, objective, seed, steps, lr, decay):
     start = uc.uniform(n, d, generator=generator(seed, n))
+    start = start.double() if objective.endswith("double") else start
     points = uc.disperse(
         start,
         SMALL[objective](generator(seed, n, 1)),
@@ -158,7 +159,7 @@ def report(summary):
     ran = [o for o in energies if not o.endswith("chordal") or "RBF" in o]
     others = best(sampled + energies)
     last = min(near, key=lambda o: rows[o]["mean"])
-    energy, fair, kernel = best(ran), best(energies), "MHE Laplace geodesic"
+    energy, fair, kernel = best(ran), best(energies), "MHE Laplace geodesic, double"
     decayed = max((o for o in rows if "decay" in rows[o]), key=lambda o: rows[o]["decay"]["mean"])
     worst_search = max(abs(s["known"] - s["rows"][CODE]["best"]) for s in summary.values())
     gaps = {
@@ -193,12 +194,12 @@ def report(summary):
                 f"{named(*sampled)}; best MHE kernel as the authors ran them: {named(energy)}.",
             ),
             verdict(
-                energy == kernel,
+                energy.startswith("MHE Laplace geodesic"),
                 "Among the MHE kernels as the authors ran them, the geodesic Laplace is best.",
                 f"{named(*ran)}.",
             ),
             verdict(
-                fair == kernel,
+                fair.startswith("MHE Laplace geodesic"),
                 "Among the MHE kernels with the chord as it should be (erratum 1), the geodesic Laplace is still best.",
                 f"{named('MHE Laplace chordal', 'MHE Riesz chordal', kernel)}; the best: {named(fair)}.",
             ),
@@ -211,7 +212,8 @@ def report(summary):
             ),
             new(
                 worst_search < min(s["known"] - s["rows"][gaps[size]]["best"] for size, s in summary.items()),
-                "The best objective falls short of the best known arrangement at every size; the solver does not.",
+                "At a constant learning rate no objective reaches the best known arrangement at any size; the solver "
+                "does.",
                 f"{at_size}. The search with `spherical_code(fresh=True)` is at most {worst_search:.2g}° off.",
             ),
         ],
