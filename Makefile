@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint demo bench docs clean
+.PHONY: test lint demo bench reproduce docs clean
 .DEFAULT_GOAL := test
 
 # torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
@@ -24,6 +24,10 @@ demo: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/steps.py
+
+# The quick setting of every experiment; without --quick each takes minutes to hours.
+reproduce: .venv/ready
+	for script in $(filter-out %/table.py,$(wildcard experiments/[a-z]*.py)); do $(BIN)/python $$script --quick || exit 1; done
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs,report]'

@@ -1,0 +1,171 @@
+"""Writes experiments/README.md and docs/results.md from the files in results/.
+
+    python experiments/table.py [--check]
+
+With --check it writes nothing, and fails where they are not what the files say.
+"""
+
+import argparse
+import importlib
+import json
+import shlex
+import sys
+from pathlib import Path
+
+from _common import FOLDER
+
+ROOT = Path(__file__).parents[1]
+NAMES = {
+    "tammes": "Tammes problem",
+    "riemannian": "Riemannian against projected",
+    "kernels": "Kernels",
+    "synthetic": "Synthetic embeddings",
+    "timing": "Timing",
+    "dimensionality": "Dimensionality",
+    "sliced_convergence": "Circles of the sliced objective",
+    "sliced_ssw": "Sliced against SSW",
+    "mmd": "Energy as MMD",
+}
+HEADINGS = {
+    "confirmed": "Claims that we confirm",
+    "refuted": "Claims that we refute",
+    "open": "Not settled",
+    "new": "What is new",
+}
+
+OPENING = """# Experiments
+
+Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), one script each, on
+the public interface alone. `--quick` takes seconds and writes to `results/quick`; without it a script runs the paper's
+setting and writes `results/NAME.json` (configuration, versions, every number) and its figures. Runs that a file holds
+already are not run again, so a script that was stopped goes on where it was; `--minutes 5` stops it after about that
+long. `--seeds`, `--steps` and the other options ask for less than the paper's setting, which the file then says.
+
+`make reproduce` runs all quick ones. `python experiments/table.py` writes this page and the documentation's from the
+files: no number in them is typed.
+"""
+
+
+def load():
+    found = {}
+    for name in NAMES:
+        path = FOLDER / f"{name}.json"
+        data = json.loads(path.read_text()) if path.exists() else {}
+        if data.get("summary"):
+            found[name] = data | importlib.import_module(name).report(data["summary"])
+    return found
+
+
+def command(name, data):
+    options = [f"--{key.replace('_', '-')} {shlex.quote(json.dumps(value))}" for key, value in data["reduced"].items()]
+    return " ".join([f"python experiments/{name}.py", *options])
+
+
+def took(seconds):
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
+
+
+def reduction(name, data):
+    """What was run of the paper's setting."""
+    full = importlib.import_module(name).FULL
+    if not data["reduced"]:
+        return "in full"
+    parts = []
+    for key, value in data["reduced"].items():
+        counted = isinstance(value, list) and not isinstance(value[0], list)
+        parts.append(f"{key} {len(value)} of {len(full[key])}" if counted else f"{key} {value} instead of {full[key]}")
+    return "reduced: " + ", ".join(parts)
+
+
+def rows(found):
+    yield "| result | the paper | here | command | setting | time |"
+    yield "|---|---|---|---|---|---|"
+    for name, title in NAMES.items():
+        if name in found:
+            data = found[name]
+            cells = [f"[{title}]({name}.py)", data["claim"], data["got"], f"`{command(name, data)}`"]
+            cells += [reduction(name, data), took(data["seconds"])]
+        else:
+            cells = [f"[{title}]({name}.py)", "", "not run yet", f"`python experiments/{name}.py`", "", ""]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def lists(found):
+    for verdict, heading in HEADINGS.items():
+        yield from (f"## {heading}", "")
+        for data in found.values():
+            for finding in data["findings"]:
+                if finding["verdict"] == verdict:
+                    yield f"- **{finding['claim']}** {finding['evidence']} (`{data['name']}.py`)"
+        yield ""
+
+
+def versions(found):
+    data = next(iter(found.values()))
+    return "Versions: " + ", ".join(f"{name} {version}" for name, version in data["versions"].items()) + "; one thread."
+
+
+def readme(found):
+    lines = [
+        OPENING,
+        *rows(found),
+        "",
+        "Times are the sum over all runs, on one core of a machine that did other work too.",
+    ]
+    return "\n".join([*lines, versions(found), "", *lists(found)]).rstrip() + "\n"
+
+
+def page(found):
+    """The documentation's page: the same findings, with the figures."""
+    lines = [
+        "# Results",
+        "",
+        "What the experiments found; `experiments/README.md` has the commands.",
+        versions(found),
+        "",
+    ]
+    for name, data in found.items():
+        lines += [
+            f"## {NAMES[name]}",
+            "",
+            f"The paper: {data['claim']}.",
+            "",
+            f"Here ({reduction(name, data)}): {data['got']}.",
+            "",
+        ]
+        for finding in data["findings"]:
+            lines += [f"- *{finding['verdict']}*: **{finding['claim']}** {finding['evidence']}"]
+        lines += [""]
+        for figure in sorted(FOLDER.glob(f"{name}*.png")):
+            if figure.stem in (name, *(f"{name}_{part}" for part in suffixes(name))):
+                lines += [f"![{NAMES[name]}](../results/{figure.name})", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def suffixes(name):
+    """The endings of its figures' names; those of another experiment may begin alike."""
+    longer = [other for other in NAMES if other != name and other.startswith(name)]
+    stems = [path.stem for path in FOLDER.glob(f"{name}_*.png")]
+    return [stem.removeprefix(f"{name}_") for stem in stems if not any(stem.startswith(other) for other in longer)]
+
+
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    chosen = parser.parse_args(argv)
+    found = load()
+    wanted = {ROOT / "experiments/README.md": readme(found), ROOT / "docs/results.md": page(found)}
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    if chosen.check:
+        if stale:
+            sys.exit(
+                f"not what the results say: {', '.join(path.name for path in stale)}; run python experiments/table.py"
+            )
+        return
+    for path in stale:
+        path.write_text(wanted[path])
+        print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
