@@ -217,7 +217,7 @@ def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
     for x in (table(n, d, torch.float32), clumped):
         fused, plain = both(monkeypatch, lambda x=x: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
         assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
-        assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
+        assert_close(fused[1], plain[1], rtol=1e-5, atol=4e-6 * plain[1].abs().max().item())
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)

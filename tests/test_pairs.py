@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -5,6 +7,7 @@ from torch.testing import assert_close
 from tests.cases import KERNELS
 from unclump import Gaussian, Laplace, Riesz, _numba, angle, project
 from unclump.pairs import kernel_matrix, kernel_sum, nearest, nearest_to, upper_triangle
+from unclump.sphere import tangent
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -131,12 +134,13 @@ def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_difference
     x = project(torch.randn(130, 16, generator=seeded) + 1)
     for row, distance in enumerate((1e-5, 1e-4, 1e-3, 1e-2)):
         x[2 * row + 1] = project(x[2 * row] + distance * torch.randn(16, generator=seeded) / 4)
+    unit = project(x.double())
     expected_sum, expected_gradient = 0.0, torch.zeros(130, 16, dtype=torch.float64)
     for i in range(130):
-        differences = torch.cat([x[:i], x[i + 1 :]]).double() - x[i].double()
+        differences = torch.cat([unit[:i], unit[i + 1 :]]) - unit[i]
         r2 = differences.square().sum(dim=-1)
         expected_sum += kernel(r2).sum().item()
-        expected_gradient[i] = -4 * kernel.derivative(r2) @ differences
+        expected_gradient[i] = tangent(unit[i], -4 * kernel.derivative(r2) @ differences)
     y = x.clone().requires_grad_()
     total = kernel_sum(y, kernel, block=50)
     (gradient,) = torch.autograd.grad(total, y)
@@ -156,3 +160,22 @@ def test_a_kernel_too_steep_for_any_number_has_finite_forces(distance, dtype, fu
     total.backward()
     assert total.isfinite()
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("fused", [True, False])
+@pytest.mark.parametrize("kernel", [Laplace(), Riesz(1.0, "geodesic"), Gaussian(1.0, "geodesic")], ids=repr)
+@pytest.mark.parametrize("aside", [1e-2, 1e-3, 1e-4, 1e-5])
+def test_single_precision_has_the_gradient_of_double_near_antipodes(aside, kernel, fused, points, monkeypatch):
+    """Rounding makes points unit to 1e-7 only, and squared chords exceed 4: that must not become a force."""
+    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    x = points(24, 3)
+    sideways = project(torch.linalg.cross(x[0], x[2]))
+    x[1] = -(math.cos(aside) * x[0] + math.sin(aside) * sideways)
+    x = x.float()
+
+    def gradient(x):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad(kernel_sum(project(x), kernel), x)[0]
+
+    exact = gradient(project(x.double()))
+    assert (gradient(x) - exact).norm(dim=1).max() < 2e-4 * exact.norm(dim=1).mean()

@@ -105,7 +105,7 @@ child = os.fork()
 if child == 0:
     signal.alarm(60)  # or a child that waits for threads it does not have would never end
     torch.set_num_threads(1)  # torch's own do not survive a fork, which is why a data loader's worker does this
-    torch.get_num_threads = lambda: 2  # ours do
+    _numba._torch_threads = lambda: 2  # ours do
     for name in JOBS:
         assert_same(name, work(name), expected[name])
     assert_shared()

@@ -13,8 +13,9 @@ and none farther apart than the precision, is taken to be `apart`, the root of i
 both: the later row one way and the earlier one the other. Values and gradients stay finite, and the rows come apart.
 """
 
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -211,11 +212,15 @@ def _bounded(slopes: Tensor) -> Tensor:
 
 
 class _Pairs:
-    """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs."""
+    """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs.
+
+    Points of lower precision are unit only to its rounding, which near antipodes would be the better part of an angle:
+    in double precision they are made so again.
+    """
 
     def __init__(self, x: Tensor) -> None:
-        self.wide = widen(x)
         self.exact = x.dtype is torch.float64  # no wider type is left: near pairs need their differences
+        self.wide = x if self.exact else project(widen(x))
         self.coincident = torch.finfo(x.dtype).eps ** 2
         self.apart = apart(x.dtype)
         self.gradient = torch.zeros_like(self.wide)
@@ -249,9 +254,9 @@ class _Pairs:
             self.pushes[rows] += 2 * side * push.sum(dim=1)
 
     def collected(self, dtype: torch.dtype) -> Tensor:
-        """The whole gradient."""
-        pushed = self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
-        return narrow(self.gradient + pushed, dtype)
+        """The whole gradient; near antipodes nearly all of it is normal to the sphere, and would drown the rest."""
+        whole = self.gradient + self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
+        return whole if self.exact else narrow(tangent(self.wide, whole), dtype)
 
 
 class _KernelSum(torch.autograd.Function):
@@ -261,7 +266,7 @@ class _KernelSum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
         if x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
             with without_autocast(x.device):
-                total, gradient = _sum_in_single(x, kernel, table, block)
+                total, gradient = _sum_in_single(x, kernel, table, upper_triangle(len(x), block), block)
             ctx.save_for_backward(gradient)
             return total
         pairs = _Pairs(x)
@@ -288,30 +293,39 @@ class _KernelSum(torch.autograd.Function):
         return grad_output * gradient, None, None
 
 
-def _sum_in_single(x: Tensor, kernel: Kernel, table: Tensor, block: int) -> tuple[Tensor, Tensor]:
+def _sum_in_single(
+    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], block: int
+) -> tuple[Tensor, Tensor]:
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
-    blocks, total = loops.Blocks(x, block), 0.0
-    gradient, pushes = x.new_zeros(x.shape, dtype=torch.float64), x.new_zeros(len(x), dtype=torch.float64)
-    for rows, columns in upper_triangle(len(x), block):
-        value, slopes, near = blocks.slopes_and_near(rows, columns, table)
-        total += value * (1 if rows == columns else 2)
-        blocks.add_gradient(slopes, rows, columns, gradient)
-        if rows != columns:
-            blocks.add_gradient(slopes.mT, columns, rows, gradient)
-        if len(near.r2) > 0:
-            coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
-            r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
-            total += 2 * kernel(r2).sum().item()
-            near_slopes = _bounded(kernel.derivative(r2))
-            loops.add_forces(blocks.x, near, torch.where(coincide, 0, near_slopes), gradient)
-            push = torch.where(coincide, near_slopes, 0)
-            pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
+    chords = loops.Blocks(x, block)
+
+    def sums(blocks: Sequence[Block]) -> tuple[float, Tensor, Tensor]:
+        own, total = chords.for_a_thread(), 0.0
+        gradient, pushes = x.new_zeros(x.shape, dtype=torch.float64), x.new_zeros(len(x), dtype=torch.float64)
+        for rows, columns in blocks:
+            value, slopes, near = own.slopes_and_near(rows, columns, table)
+            total += value * (1 if rows == columns else 2)
+            own.add_gradient(slopes, rows, columns, gradient)
+            if rows != columns:
+                own.add_gradient(slopes.mT, columns, rows, gradient)
+            if len(near.r2) > 0:
+                coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
+                r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
+                total += 2 * kernel(r2).sum().item()
+                near_slopes = _bounded(kernel.derivative(r2))
+                loops.add_forces(own.x, near, torch.where(coincide, 0, near_slopes), gradient)
+                push = torch.where(coincide, near_slopes, 0)
+                pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
+        return total, gradient, pushes
+
+    totals, gradients, all_pushes = zip(*_numba.deal(sums, blocks), strict=True)
+    gradient, pushes = (functools.reduce(torch.add, parts) for parts in (gradients, all_pushes))
     pushed = pushes.nonzero().squeeze(-1)
-    gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(blocks.x[pushed].double())
+    gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(chords.x[pushed].double())
     # By each of the points, and both orders of every pair: four times.
-    return narrow(gradient.new_tensor(total), x.dtype), narrow(4 * gradient, x.dtype)
+    return narrow(gradient.new_tensor(sum(totals)), x.dtype), loops.tangent(chords.x, gradient, factor=4.0)
 
 
 @lru_cache(maxsize=256)

@@ -8,17 +8,26 @@ Numba itself is imported by the files here, and these by the first call that nee
 """
 
 import os
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import pairwise
+from threading import Barrier
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
 ENABLED = find_spec("numba") is not None
 """Set to False by tests that compare both ways."""
+
+_torch_threads = torch.get_num_threads
+_this_thread = threading.local()
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -44,15 +53,49 @@ def share(loop: Callable[[int, int], object], count: int, *, at_least: int) -> N
         count: How much there is to do.
         at_least: The least that is worth a thread.
     """
-    parts = max(1, min(torch.get_num_threads(), count // at_least))
+    threads = _thread_count()
+    parts = max(1, min(threads, count // at_least))
     (start, stop), *others = pairwise(count * part // parts for part in range(parts + 1))
-    started = [_threads(os.getpid(), parts).submit(loop, *other) for other in others]
+    started = [_threads(os.getpid(), threads).submit(loop, *other) for other in others]
     loop(start, stop)
     for other in started:
         other.result()
 
 
+def deal(work: Callable[[Sequence[Job]], Result], jobs: Iterable[Job]) -> list[Result]:
+    """Deal jobs out to as many threads as torch may use: each calls `work` once, with every so manieth of them.
+
+    A thread's own torch operations take no further threads. Those of a product that all threads share would wait for
+    each other at its end, thousands of times over the blocks of a table.
+    """
+    jobs = list(jobs)
+    threads = _thread_count()
+    parts = min(threads, len(jobs))
+    if parts <= 1:
+        return [work(jobs)]
+    started = [_threads(os.getpid(), threads).submit(work, jobs[part::parts]) for part in range(parts)]
+    return [each.result() for each in started]
+
+
+def _thread_count() -> int:
+    """How many threads a call may use. One of our own that waited for others might wait for ever."""
+    return 1 if hasattr(_this_thread, "is_ours") else _torch_threads()
+
+
 @lru_cache(maxsize=1)
 def _threads(process: int, count: int) -> ThreadPoolExecutor:
-    """Threads of this process: a fork copies the object, but not its threads."""
-    return ThreadPoolExecutor(count, thread_name_prefix="unclump")
+    """Threads of this process, each with one thread for torch: a fork copies the object, but not its threads."""
+    before, begun = torch.get_num_threads(), Barrier(count + 1)
+
+    def begin() -> None:
+        _this_thread.is_ours = True
+        torch.get_num_threads()  # the first call sets the usual number, and must not come later
+        torch.set_num_threads(1)  # for this thread, and for those that begin after it
+        begun.wait()
+
+    pool = ThreadPoolExecutor(count, thread_name_prefix="unclump", initializer=begin)
+    for _ in range(count):
+        pool.submit(int)  # no thread is idle before all have begun, so that each call starts another
+    begun.wait()
+    torch.set_num_threads(before)  # what others begin with is as it was
+    return pool

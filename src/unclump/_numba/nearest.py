@@ -6,8 +6,8 @@ cannot tell apart are measured again, by differences of coordinates in double pr
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Float32, Float64, Int
 from torch import Tensor
 
-from unclump._numba import share
+from unclump._numba import deal, share
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.pairs import Blocks, squared_chord
 
@@ -32,16 +32,21 @@ Numbers = Int[np.ndarray, " n"]
 def nearest(x: Float[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], size: int) -> Int[Tensor, " n"]:
     """`unclump.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
     chords, n = Blocks(x.float(), size), len(x)
-    low, next_low, index = np.full(n, np.inf, np.float32), np.full(n, np.inf, np.float32), np.zeros(n, np.int32)
-    for rows, columns in blocks:
-        block = chords.squared_chords(rows, columns).numpy()
-        if rows == columns:
-            np.fill_diagonal(block, np.inf)  # no point is its own neighbour
-        keep = [partial(_keep_columns, block, rows.start, low[columns], next_low[columns], index[columns])]
-        if rows != columns:
-            lanes = block.reshape(len(block), -1, math.gcd(block.shape[1], _LANES))
-            keep.append(partial(_keep_rows, lanes, columns.start, low[rows], next_low[rows], index[rows]))
-        share(partial(_each, keep), len(keep), at_least=1)
+
+    def two_nearest(blocks: Sequence[tuple[slice, slice]]) -> tuple[Chords, Chords, Numbers]:
+        own = chords.for_a_thread()
+        low, next_low, index = np.full(n, np.inf, np.float32), np.full(n, np.inf, np.float32), np.zeros(n, np.int32)
+        for rows, columns in blocks:
+            block = own.squared_chords(rows, columns).numpy()
+            if rows == columns:
+                np.fill_diagonal(block, np.inf)  # no point is its own neighbour
+            _keep_columns(block, rows.start, low[columns], next_low[columns], index[columns])
+            if rows != columns:
+                lanes = block.reshape(len(block), -1, math.gcd(block.shape[1], _LANES))
+                _keep_rows(lanes, columns.start, low[rows], next_low[rows], index[rows])
+        return low, next_low, index
+
+    low, next_low, index = reduce(_nearer, deal(two_nearest, blocks))
     unsure = np.flatnonzero(~(next_low - low > _ROUNDING))
     for start in range(0, len(unsure), size):
         some = unsure[start : start + size]
@@ -51,6 +56,12 @@ def nearest(x: Float[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], size
             among = x.detach().contiguous().numpy(), some, column, low[some] + _ROUNDING, smallest, index
             share(partial(_measure_again, block, *among), len(some), at_least=1 + _A_THREAD // size)
     return torch.from_numpy(index).long()
+
+
+def _nearer(one: tuple[Chords, Chords, Numbers], two: tuple[Chords, Chords, Numbers]) -> tuple[Chords, Chords, Numbers]:
+    """The two nearest of all, from the two nearest of both."""
+    low, next_low = np.minimum(one[0], two[0]), np.minimum(one[1], two[1])
+    return low, np.minimum(next_low, np.maximum(one[0], two[0])), np.where(two[0] < one[0], two[2], one[2])
 
 
 def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"], block: int) -> Int[Tensor, " m"]:
@@ -81,11 +92,6 @@ def distances_backward(
     arrays = *_arrays(samples, x, index), kind == "geodesic", kind == "squared", apart
     _distances_backward(*arrays, *_arrays(weights, by_samples, by_points))
     return by_samples, by_points
-
-
-def _each(calls: Sequence[Callable[[], None]], start: int, stop: int) -> None:
-    for call in calls[start:stop]:
-        call()
 
 
 def _arrays(*tensors: Tensor) -> tuple[np.ndarray, ...]:

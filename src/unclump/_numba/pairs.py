@@ -5,6 +5,8 @@ The squared chord :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y 
 measured again, by the differences of their coordinates in double precision.
 """
 
+import math
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,6 +23,7 @@ NEAR = 0.1
 
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
+_LARGEST = float(np.finfo(np.float32).max)
 _A_THREAD = 2**16  # pairs that are worth a thread
 
 
@@ -49,6 +52,12 @@ class Blocks:
         self._left, self._right = (x.new_empty(len(x), x.shape[1] + 2) for _ in range(2))
         _extend(self.x.numpy(), self._left.numpy(), self._right.numpy())
         self._buffer = x.new_empty(min(size, len(x)) ** 2)
+
+    def for_a_thread(self) -> "Blocks":
+        """The same points, with a buffer of its own."""
+        other = copy(self)
+        other._buffer = torch.empty_like(self._buffer)
+        return other
 
     def squared_chords(self, rows: slice | Numbers, columns: slice) -> Float32[Tensor, "a b"]:
         a, b = self._left[rows], self._right[columns]
@@ -97,6 +106,26 @@ def add_forces(
 ) -> None:
     r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, by their differences."""
     _add_forces(x.numpy(), near.first.numpy(), near.second.numpy(), weights.numpy(), gradient.numpy())
+
+
+def tangent(x: Float32[Tensor, "n d"], gradient: Float64[Tensor, "n d"], factor: float) -> Float32[Tensor, "n d"]:
+    """The part of the gradient that is tangent at the points, times a factor, in single precision."""
+    result = torch.empty_like(x)
+    _tangent(x.numpy(), gradient.numpy(), factor, result.numpy())
+    return result
+
+
+@compiled_in_any_order
+def _tangent(x: Points, gradient: Float64[np.ndarray, "n d"], factor: float, result: Points) -> None:
+    for i in range(len(x)):
+        along, squared = 0.0, 0.0
+        for j in range(x.shape[1]):
+            along += gradient[i, j] * np.float64(x[i, j])
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        along = along / squared if squared > 0 else 0.0
+        for j in range(x.shape[1]):
+            whole = factor * (gradient[i, j] - along * np.float64(x[i, j]))
+            result[i, j] = min(max(whole, -_LARGEST), _LARGEST)
 
 
 @compiled_in_any_order
@@ -199,7 +228,7 @@ def _near_pairs(
             if diagonal:
                 block[j, i] = 0
             first[k], second[k] = row_start + i, column_start + j
-            exact[k] = min(squared_chord(x, first[k], x, second[k]), 4.0)
+            exact[k] = _squared_chord_of_directions(x, first[k], second[k])
             k += 1
 
 
@@ -211,6 +240,25 @@ def squared_chord(x: Float[np.ndarray, "n d"], i: int, y: Float[np.ndarray, "m d
         difference = np.float64(x[i, j]) - np.float64(y[k, j])
         total += difference * difference
     return total
+
+
+@compiled_in_any_order
+def _squared_chord_of_directions(x: Points, i: int, k: int) -> float:
+    """Between the points as unit as double precision can make them, by their differences or, near antipodes, sums."""
+    apart, together, first, second = 0.0, 0.0, 0.0, 0.0
+    for j in range(x.shape[1]):
+        a, b = np.float64(x[i, j]), np.float64(x[k, j])
+        apart += (a - b) * (a - b)
+        together += (a + b) * (a + b)
+        first += a * a
+        second += b * b
+    if first == 0 or second == 0:
+        return apart
+    length, other = math.sqrt(first), math.sqrt(second)
+    longer = (length - other) ** 2
+    if apart < together:
+        return max(apart - longer, 0.0) / (length * other)
+    return 4 - max(together - longer, 0.0) / (length * other)
 
 
 @compiled
