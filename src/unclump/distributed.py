@@ -10,7 +10,7 @@ pass, so that nothing waits in the backward pass, where DDP and FSDP have their 
 import os
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ class Shards:
         group: The ranks that share the table; None for all of them. The mesh of a `DTensor` goes before it.
     """
 
-    group: Group | None = None
+    group: Group | None = field(default=None, repr=False)
 
     def __deepcopy__(self, memo: object) -> "Shards":
         return self  # a group cannot be copied, and there is nothing else in it
@@ -47,6 +47,11 @@ def check_gather(gather: Gather) -> None:
     raise TypeError(
         f"expected gather to be True, False, a torch.distributed process group or unclump.Shards(), got {gather!r}"
     )
+
+
+def shown(gather: Gather) -> str:
+    """As it prints, which is the same on all ranks."""
+    return repr(gather) if isinstance(gather, bool | Shards) else f"<group of {gather.size()}>"
 
 
 def rows_here(x: Tensor, gather: Gather) -> tuple[Tensor, Group | None, bool]:

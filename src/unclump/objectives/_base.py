@@ -1,14 +1,13 @@
 """What all objectives have in common: the door, the projection, who else takes part, and the way they print."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
-from unclump.distributed import Alone, Gather, Ranks, check_gather, louder, rows_here
+from unclump.distributed import Alone, Gather, Ranks, check_gather, louder, rows_here, shown
 from unclump.sphere import project
 
 
@@ -159,5 +158,5 @@ class Objective(nn.Module):
         return present, weight[present].to(x.dtype)
 
     def extra_repr(self) -> str:
-        choices: list[Any] = [f"{name}={getattr(self, name)!r}" for name in self.choices]
-        return ", ".join(choices if self.gather is False else [*choices, f"gather={self.gather!r}"])
+        choices = [f"{name}={getattr(self, name)!r}" for name in self.choices]
+        return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])

@@ -115,6 +115,6 @@ class Lloyd(Objective):
     def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
         table, _ = others.with_fixed(x)
         samples = others.ranks.agree(full_precision(self.draw(x)))
-        nobody = x.new_full((len(samples),), torch.inf)
-        least = _to_nearest(table, samples, self.distance) if len(table) > 0 else nobody
+        no_one = (x.sum() + torch.inf).expand(len(samples))  # a sum over no rows; but it lets the gradient through
+        least = _to_nearest(table, samples, self.distance) if len(table) > 0 else no_one
         return others.ranks.minimum(least).square().mean() / 2

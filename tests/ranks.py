@@ -1,0 +1,197 @@
+"""What processes do together in `test_distributed`: `torchrun -m tests.ranks CHECKS FOLDER`.
+
+One launch checks everything, since starting a process takes longer than all that it then does.
+"""
+
+import datetime
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch.testing import assert_close
+
+import unclump as uc
+from tests.cases import OBJECTIVES, value_and_gradient
+
+# Rows of three ranks, or of the first two: even, uneven, and some with none at all.
+COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]
+FEW = [name for name in OBJECTIVES if not name.startswith("Energy") or "Riesz(s=1.0" in name]
+TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6}
+
+
+def seeded(seed):
+    return torch.Generator().manual_seed(seed)
+
+
+def table(counts, dtype, *, twins=True, d=4):
+    """A table with rows that coincide, on one rank and on two."""
+    x = torch.randn(sum(counts), d, generator=seeded(sum(counts)), dtype=torch.float64)
+    if twins:
+        x[1], x[-1] = x[0], x[2]
+    return x.to(dtype)
+
+
+def keeps_order(name):
+    """Which of two coinciding rows is first on a circle, or nearer to a sample, is a matter of rounding."""
+    return not name.startswith(("Sliced", "SSW", "Lloyd"))
+
+
+def here(x, counts):
+    return x.split(list(counts))[dist.get_rank()]
+
+
+def close(found, expected, dtype, what):
+    size = expected.abs().max().clamp_min(1).item() if expected.numel() else 1.0
+    assert_close(
+        found,
+        expected,
+        rtol=TOLERANCES[dtype],
+        atol=TOLERANCES[dtype] * size,
+        msg=lambda text: f"rank {dist.get_rank()}, {what}: {text}",
+    )
+
+
+def check_objectives():
+    """Value and gradient, after DDP's average and without it, are those of one process."""
+    size = dist.get_world_size()
+    for dtype in TOLERANCES:
+        for counts in (counts[:size] for counts in COUNTS):
+            for name in OBJECTIVES if counts == COUNTS[2][:size] else FEW:
+                x = table(counts, dtype, twins=keeps_order(name))
+                what = f"{name}, {counts}, {dtype}"
+                expected, expected_gradient = value_and_gradient(OBJECTIVES[name](), x)
+                for gather, factor in ((True, size), (uc.Shards(), 1)):
+                    objective = OBJECTIVES[name]()
+                    objective.gather = gather
+                    value, gradient = value_and_gradient(objective, here(x, counts))
+                    close(value, expected, dtype, what)
+                    close(gradient, factor * here(expected_gradient, counts), dtype, what)
+
+
+def check_company():
+    """Weights, masks and queues go with it."""
+    counts = (6, 0, 7)[: dist.get_world_size()]
+    queue = table((5, 4), torch.float64, twins=False)
+    weight = torch.rand(sum(counts), generator=seeded(1), dtype=torch.float64)
+    mask = torch.arange(sum(counts)) % 3 > 0
+    for name in OBJECTIVES:
+        x = table(counts, torch.float64, twins=keeps_order(name))
+        for company in ({"weight": mask, "against": queue}, {"weight": weight, "against": queue}, {"weight": mask}):
+            if company["weight"] is weight and not OBJECTIVES[name]().of_weights:
+                continue
+            expected = value_and_gradient(lambda x, name=name, c=company: OBJECTIVES[name]()(x, **c), x)
+            objective = OBJECTIVES[name]()
+            objective.gather = uc.Shards()
+            mine = {**company, "weight": here(company["weight"], counts)}
+            value, gradient = value_and_gradient(lambda x, o=objective, c=mine: o(x, **c), here(x, counts))
+            close(value, expected[0], torch.float64, name)
+            close(gradient, here(expected[1], counts), torch.float64, name)
+
+
+def check_training():
+    """A model under DDP, whose batches are uneven, learns as one process does on the whole batch."""
+    counts = (6, 1, 4)[: dist.get_world_size()]
+    batch = torch.randn(sum(counts), 5, generator=seeded(0), dtype=torch.float64)
+
+    def trained(wrap, rows, **gather):
+        torch.manual_seed(0)
+        model = wrap(torch.nn.Linear(5, 3, dtype=torch.float64))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        objectives = uc.KoLeo(**gather), uc.Sliced(3, generator=seeded(dist.get_rank()), **gather), uc.Energy(**gather)
+        for _ in range(5):
+            optimizer.zero_grad()
+            embeddings = model(rows)
+            sum(objective(embeddings) for objective in objectives).backward()
+            optimizer.step()
+        return torch.cat([p.detach().flatten() for p in model.parameters()])
+
+    together = trained(torch.nn.parallel.DistributedDataParallel, here(batch, counts), gather=True)
+    if dist.get_rank() == 0:  # whose circles all of them used
+        close(together, trained(lambda model: model, batch), torch.float64, "training")
+
+
+def check_draws():
+    """Each rank has a generator of its own, and yet one value: the circles are those of the first."""
+    x = table((5, 5, 5)[: dist.get_world_size()], torch.float64, twins=False)
+    for make in (uc.Sliced, uc.SSW, uc.Lloyd, uc.Polarization):
+        value = make(generator=seeded(dist.get_rank()), gather=True)(here(x, [5] * dist.get_world_size()))
+        close(value, make(generator=seeded(0))(x), torch.float64, make.__name__)
+
+
+def check_groups():
+    """A group of some ranks only; the others go their own way."""
+    group = dist.new_group([0, 1])
+    x = table((4, 5), torch.float64)
+    if dist.get_rank() < 2:
+        value, gradient = value_and_gradient(uc.KoLeo(gather=group), x.split([4, 5])[dist.get_rank()])
+        expected, whole = value_and_gradient(uc.KoLeo(), x)
+        close(value, expected, torch.float64, "group")
+        close(gradient, 2 * whole.split([4, 5])[dist.get_rank()], torch.float64, "group")
+
+
+def check_dtensor():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    x = table((7, 6), torch.float64, twins=False)
+    for name in ("KoLeo(chordal)", "Sliced(13)", "Energy(Riesz(s=1.0, distance='chordal'))", "Lloyd"):
+        expected, whole = value_and_gradient(OBJECTIVES[name](), x)
+        objective = OBJECTIVES[name]()
+        objective.gather = uc.Shards()
+        sharded = torch.nn.Parameter(distribute_tensor(x, mesh, [Shard(0)]))
+        value = objective(sharded)
+        value.backward()
+        close(value.detach(), expected, torch.float64, name)
+        close(sharded.grad.full_tensor(), whole, torch.float64, name)
+    with pytest.raises(ValueError, match=r"\[Shard\(0\)\]"):
+        uc.KoLeo(gather=uc.Shards())(distribute_tensor(x, mesh, [Replicate()]))
+
+
+def check_differences_are_refused():
+    x = torch.randn(5, 4)
+    for objective, points in (
+        (uc.KoLeo(distance="chordal" if dist.get_rank() else "geodesic", gather=True), x),
+        (uc.KoLeo(gather=True), x[:, : 3 + dist.get_rank() % 2]),
+        (uc.KoLeo(gather=True), x.double() if dist.get_rank() else x),
+    ):
+        with pytest.raises(ValueError, match="the same objective, dimension and dtype on all ranks"):
+            objective(points)
+    with pytest.raises(ValueError, match="two points or more, got 1"):
+        uc.KoLeo(gather=True)(x[: 1 if dist.get_rank() == 0 else 0])
+
+
+def check_death(folder):
+    """The last rank ends in the middle; the others must hear of it within the time-out."""
+    objective, rank = uc.Energy(gather=True), dist.get_rank()
+    objective(torch.randn(5, 4))
+    if rank == dist.get_world_size() - 1:
+        os._exit(0)
+    start = time.monotonic()
+    try:
+        objective(torch.randn(5, 4))
+    except RuntimeError:
+        (folder / f"heard-{rank}").write_text(str(time.monotonic() - start))
+        os._exit(0)  # there is nobody left to say good-bye to
+
+
+def main(names, folder):
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
+    for name in names.split(","):
+        start = time.monotonic()
+        if name == "death":
+            check_death(folder)
+        else:
+            globals()[f"check_{name}"]()
+        if dist.get_rank() == 0:
+            print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]))

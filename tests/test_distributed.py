@@ -1,0 +1,64 @@
+"""Objectives on real processes, started as `torchrun` starts them: what each checks is in `tests/ranks.py`."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import unclump as uc
+from unclump.distributed import Alone
+
+ROOT = Path(__file__).parent.parent
+
+
+def launch(processes, checks, folder):
+    """Run these checks on so many processes; what they print."""
+    here = os.pathsep.join([str(Path(uc.__file__).parent.parent), str(ROOT)])
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    done = subprocess.run(
+        [*command, "-m", "tests.ranks", checks, str(folder)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done.stdout
+
+
+def test_three_processes_have_the_numbers_of_one(tmp_path):
+    launch(3, "objectives,company,training,draws,groups,dtensor,differences_are_refused,death", tmp_path)
+    waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
+    assert len(waited) == 2  # of the third, which died
+    assert max(waited) < 25
+
+
+def test_two_processes_have_the_numbers_of_one(tmp_path):
+    launch(2, "objectives,company,training,dtensor", tmp_path)
+
+
+def test_one_process_needs_no_group(points):
+    x = points(6, 4)
+    assert_close(uc.KoLeo(gather=True)(x), uc.KoLeo()(x))
+    assert repr(uc.KoLeo(gather=True)) == "KoLeo(distance='chordal', neighbours='exact', gather=True)"
+    assert repr(uc.SphericalVariance(gather=uc.Shards())) == "SphericalVariance(gather=Shards())"
+
+
+def test_processes_that_were_started_must_be_introduced(points, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(RuntimeError, match=r"on one of 3 processes; call torch\.distributed\.init_process_group"):
+        uc.KoLeo(gather=True)(points(6, 4))
+
+
+def test_alone_everything_is_here(points):
+    x, ranks = points(4, 3), Alone(points(4, 3))
+    assert_close([ranks.sum(x), ranks.minimum(x), ranks.maximum(x), ranks.rows(x), ranks.agree(x)], [x] * 5)
+    assert list(ranks.ring(x)) == []
+    assert ranks.total == 4
+    assert_close(ranks.send_back(x[:2], torch.tensor([3, 3]))[3], x[0] + x[1])
