@@ -5,6 +5,7 @@ One launch checks everything, since starting a process takes longer than all tha
 
 import datetime
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -92,6 +93,23 @@ def check_company():
             close(gradient, here(expected[1], counts), torch.float64, name)
 
 
+def check_measures():
+    for counts in (counts[: dist.get_world_size()] for counts in COUNTS[1:]):
+        x = table(counts, torch.float64)
+        mine = here(x, counts)
+        for measure in (uc.min_angle, uc.mean_angle, uc.median_angle, uc.spherical_variance, uc.effective_rank):
+            found = measure(mine, gather=True)
+            assert abs(found - measure(x)) < 1e-12, (measure, counts, found, measure(x))
+        close(
+            uc.nearest_angles(mine, gather=uc.Shards()), here(uc.nearest_angles(x), counts), x.dtype, "nearest angles"
+        )
+        found, expected = (
+            uc.summary(rows, samples=200, generator=seeded(seed), gather=gather)
+            for rows, seed, gather in ((mine, dist.get_rank(), True), (x, 0, False))
+        )
+        assert str(found) == str(expected), f"{found}\n{expected}"
+
+
 def check_training():
     """A model under DDP, whose batches are uneven, learns as one process does on the whole batch."""
     counts = (6, 1, 4)[: dist.get_world_size()]
@@ -120,6 +138,63 @@ def check_draws():
     for make in (uc.Sliced, uc.SSW, uc.Lloyd, uc.Polarization):
         value = make(generator=seeded(dist.get_rank()), gather=True)(here(x, [5] * dist.get_world_size()))
         close(value, make(generator=seeded(0))(x), torch.float64, make.__name__)
+
+
+def dispersed(rows, steps, gather, rank=0, **options):
+    """A run with all there is: minibatches, circles, frozen rows, a bound, a schedule."""
+    numbers = torch.arange(30, dtype=torch.float64)
+    mine = numbers if rank is None else numbers.split([len(part) for part in rows])[rank]
+    return uc.disperse(
+        rows if rank is None else rows[rank],
+        uc.Sliced(3, generator=seeded(1), gather=gather),
+        steps=steps,
+        lr=0.01,
+        batch_size=16,
+        generator=seeded(2),
+        frozen=(mine == 3) | (mine == 28),
+        max_move=0.7,
+        schedule=lambda step: 1 / (1 + step / 30),
+        measure_every=7,
+        checkpoint_seconds=0,
+        **options,
+    )
+
+
+def check_disperse(folder):
+    """A table that is spread ends where one process takes it, even if it changes ranks on the way."""
+    x, size, rank = table((30,), torch.float64, twins=False), dist.get_world_size(), dist.get_rank()
+    counts = {3: (20, 0, 10), 2: (13, 17), 1: (30,)}[size]
+    torch.manual_seed(0)
+    found = dispersed(x.split(list(counts)), 40, uc.Shards(), rank)
+    torch.manual_seed(0)
+    expected = dispersed(x, 40, False, None)
+    close(found.points, here(expected.points, counts), torch.float64, "disperse")
+    for name in ("step", "value", "min_angle", "spherical_variance"):
+        close(*(torch.from_numpy(getattr(run.history, name)) for run in (found, expected)), torch.float64, name)
+
+    # Three ranks begin, and are interrupted; two, in a launch of their own, go on.
+    resumed = dispersed(x.split(list(counts)), 40, uc.Shards(), rank, checkpoint=folder / "state", **breaking_off(size))
+    if size == 3:
+        assert resumed.history.interrupted
+        assert len(list((folder / "state").glob("step-*"))) == 1
+    else:
+        close(resumed.points, here(expected.points, counts), torch.float64, "resumed")
+        assert resumed.history.step[0] == 0
+        with pytest.raises(ValueError, match="another table"):
+            dispersed((x.flip(0)).split(list(counts)), 40, uc.Shards(), rank, checkpoint=folder / "state")
+
+
+def breaking_off(size):
+    """Three ranks stop after step 20, on account of a Ctrl-C that only the second has heard."""
+    if size < 3:
+        return {}
+
+    def optimizer(parameters):
+        made, steps = uc.SphereAdam(parameters, lr=0.01), iter(range(1000))
+        made.register_step_post_hook(lambda *_: signal.raise_signal(signal.SIGINT) if next(steps) == 20 else None)
+        return made
+
+    return {"optimizer": optimizer} if dist.get_rank() == 1 else {}
 
 
 def check_groups():
@@ -184,10 +259,8 @@ def main(names, folder):
     dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=20))
     for name in names.split(","):
         start = time.monotonic()
-        if name == "death":
-            check_death(folder)
-        else:
-            globals()[f"check_{name}"]()
+        check = globals()[f"check_{name}"]
+        check(folder) if name in ("death", "disperse") else check()
         if dist.get_rank() == 0:
             print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
     dist.destroy_process_group()

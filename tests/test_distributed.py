@@ -15,14 +15,18 @@ from unclump.distributed import Alone
 ROOT = Path(__file__).parent.parent
 
 
+def environment():
+    here = os.pathsep.join([str(Path(uc.__file__).parent.parent), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"}
+
+
 def launch(processes, checks, folder):
     """Run these checks on so many processes; what they print."""
-    here = os.pathsep.join([str(Path(uc.__file__).parent.parent), str(ROOT)])
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     done = subprocess.run(
         [*command, "-m", "tests.ranks", checks, str(folder)],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=300,
@@ -32,15 +36,14 @@ def launch(processes, checks, folder):
     return done.stdout
 
 
-def test_three_processes_have_the_numbers_of_one(tmp_path):
-    launch(3, "objectives,company,training,draws,groups,dtensor,differences_are_refused,death", tmp_path)
+def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
+    """And a run that three began is one that two can end."""
+    everything = "objectives,company,measures,training,draws,groups,dtensor,differences_are_refused,disperse"
+    launch(3, f"{everything},death", tmp_path)
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
-
-
-def test_two_processes_have_the_numbers_of_one(tmp_path):
-    launch(2, "objectives,company,training,dtensor", tmp_path)
+    launch(2, "objectives,company,measures,training,dtensor,disperse", tmp_path)
 
 
 def test_one_process_needs_no_group(points):
@@ -62,3 +65,17 @@ def test_alone_everything_is_here(points):
     assert list(ranks.ring(x)) == []
     assert ranks.total == 4
     assert_close(ranks.send_back(x[:2], torch.tensor([3, 3]))[3], x[0] + x[1])
+
+
+def test_a_run_alone_takes_shards_and_refuses_averages(points):
+    x = points(6, 3)
+    spread, plain = (uc.disperse(x, uc.KoLeo(gather=gather), steps=3) for gather in (uc.Shards(), False))
+    assert_close(spread.points, plain.points)
+    with pytest.raises(ValueError, match=r"expected gather=unclump\.Shards\(\)"):
+        uc.disperse(x, uc.KoLeo(gather=True), steps=3)
+
+
+def test_importing_unclump_does_not_load_the_checkpoints_of_torch():
+    """Half a second of imports that a table in one process has no use for."""
+    script = "import sys, unclump; assert 'torch.distributed.checkpoint' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment())

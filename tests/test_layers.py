@@ -10,6 +10,7 @@ SOURCE = Path(unclump.__file__).parent
 LAYERS = [
     {"_checks", "_numba", "_arrays", "_checkpoint"},
     {"_random", "_history", "distributed"},
+    {"_sharded_checkpoint"},
     {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups", "_neighbours", "_verdict"},

@@ -121,6 +121,10 @@ class Alone:
         """The numbers of the first rank, for draws that all must share."""
         return x
 
+    def any(self, *flags: bool) -> list[bool]:
+        """Which of the flags are up on any rank."""
+        return list(flags)
+
     def ring(self, *tables: Tensor | None) -> Iterator[tuple[int, list[Any]]]:
         """The tables of every other rank in turn, and its number. They go around: no rank ever holds more than two."""
         return iter(())
@@ -142,7 +146,7 @@ class Ranks(Alone):
     """
 
     def __init__(self, x: Float[Tensor, "n d"], group: Group | None, *same: object) -> None:
-        self.group = group
+        self.group, self.device = group, x.device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         common = zlib.crc32(repr((x.shape[1], x.dtype, *same)).encode())
         found = self._each(torch.tensor([len(x), common], device=x.device)).tolist()
@@ -186,6 +190,11 @@ class Ranks(Alone):
         dist.broadcast(x, self._global(0), group=self.group)
         return x
 
+    def any(self, *flags: bool) -> list[bool]:
+        raised = torch.tensor(flags, dtype=torch.int32, device=self.device)
+        dist.all_reduce(raised, dist.ReduceOp.MAX, group=self.group)
+        return [bool(flag) for flag in raised.tolist()]
+
     def ring(self, *tables: Tensor | None) -> Iterator[tuple[int, list[Any]]]:
         there = [table.detach().contiguous() for table in tables if table is not None]
         for turn in range(1, self.size):
@@ -221,6 +230,12 @@ class Ranks(Alone):
         taken = x.new_empty(sum(arriving), *x.shape[1:])
         dist.all_to_all_single(taken, x.contiguous(), arriving, leaving, group=self.group)
         return taken
+
+
+def ranks_of(x: Tensor, gather: Gather, *same: object) -> Alone:
+    """The ranks over which a table is spread, of which `x` are the rows here."""
+    _, group, _ = rows_here(x, gather)
+    return Alone(x) if group is None else Ranks(x, group, *same)
 
 
 def _add_into(values: Tensor, numbers: Tensor, count: int) -> Tensor:
