@@ -1,6 +1,7 @@
 """Objectives on real processes, started as `torchrun` starts them: what each checks is in `tests/ranks.py`."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,30 +21,33 @@ def environment():
     return {**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"}
 
 
-def launch(processes, checks, folder):
-    """Run these checks on so many processes; what they print."""
+def run(processes, program, folder):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     done = subprocess.run(
-        [*command, "-m", "tests.ranks", checks, str(folder)],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+        [*command, *program], cwd=folder, env=environment(), capture_output=True, text=True, timeout=150, check=False
     )
     assert done.returncode == 0, done.stderr[-5000:]
-    return done.stdout
 
 
 def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     """And a run that three began is one that two can end."""
     everything = "objectives,company,measures,training,draws,groups,dtensor,differences_are_refused,disperse"
-    launch(3, f"{everything},death", tmp_path)
+    run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
-    launch(2, "objectives,company,measures,training,dtensor,disperse", tmp_path)
+    run(2, ["-m", "tests.ranks", "objectives,company,measures,training,dtensor,disperse", str(tmp_path)], ROOT)
+
+
+def test_examples_of_the_page_run(tmp_path):
+    """All of them in one launch: torch takes longer to start than they take."""
+    plain, *programs = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.DOTALL)
+    exec(compile(plain, "distributed.md", "exec"), {})
+    first, second = programs
+    second = second.replace('dist.init_process_group("gloo")', "")  # which a launch can do once
+    (tmp_path / "example.py").write_text(first.replace("dist.destroy_process_group()", "") + second)
+    run(2, [str(tmp_path / "example.py")], tmp_path)
+    assert (tmp_path / "state" / "latest").read_text() == "step-51"
 
 
 def test_one_process_needs_no_group(points):
