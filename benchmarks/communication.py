@@ -130,14 +130,14 @@ With R ranks, numbers of 4 bytes, k circles, m samples:
 ## A thousand million rows
 
 10⁹ rows in 1,024 dimensions, 4.1 TB in float32, on 512 GPUs. This is arithmetic, not a measurement: it assumes 50 GB/s
-of network and 10¹⁴ operations a second for each GPU, and that one sorts 10⁹ numbers a second. Memory is that of one GPU,
-with gradient and optimiser.
+of network and 10¹⁴ operations a second for each GPU, and that one sorts 10⁹ numbers a second. Memory is that of one
+GPU, with gradient and optimiser.
 
 {_table(["objective", "memory", "sent in a step", "time of a step"], far)}
 
 `Lloyd` and `SphericalVariance` are within reach, and so is `Sliced` with one circle a step, at a thirteenth of its row.
-The pairwise objectives are not, on the whole table; with `batch_size=` they cost what a batch costs. `LogDet` is for some
-thousands of rows, on any number of ranks.
+The pairwise objectives are not, on the whole table; with `batch_size=` they cost what a batch costs. `LogDet` is for
+some thousands of rows, on any number of ranks.
 """
 
 

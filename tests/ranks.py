@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.cases import OBJECTIVES, value_and_gradient
+from unclump.distributed import Ranks
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
 COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]
@@ -200,6 +201,14 @@ def breaking_off(size):
         return made
 
     return {"optimizer": optimizer} if dist.get_rank() == 1 else {}
+
+
+def check_ties():
+    """Of numbers that are the smallest on several ranks, one of these has the gradient."""
+    x = torch.tensor([1.0, 2.0 - dist.get_rank(), 3.0], requires_grad=True)
+    Ranks(torch.ones(1, 2), dist.group.WORLD).minimum(x).sum().backward()
+    dist.all_reduce(x.grad)
+    assert x.grad.tolist() == [1, 1, 1]
 
 
 def check_groups():
