@@ -16,12 +16,11 @@ import torch.distributed as dist
 from torch.testing import assert_close
 
 import unclump as uc
-from tests.cases import OBJECTIVES, value_and_gradient
+from tests.cases import FEW, OBJECTIVES, value_and_gradient
 from unclump.distributed import Ranks
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
 COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]
-FEW = [name for name in OBJECTIVES if not name.startswith("Energy") or "Riesz(s=1.0, distance='ch" in name]
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6}
 
 
