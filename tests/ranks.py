@@ -236,6 +236,10 @@ def check_dtensor():
         value.backward()
         close(value.detach(), expected, torch.float64, name)
         close(sharded.grad.full_tensor(), whole, torch.float64, name)
+    sharded = distribute_tensor(x, mesh, [Shard(0)])
+    assert abs(uc.min_angle(sharded, gather=True) - uc.min_angle(x)) < 1e-12
+    with pytest.raises(TypeError, match=r"gather=unclump\.Shards\(\) for all of its rows"):
+        uc.KoLeo()(sharded)
     with pytest.raises(ValueError, match=r"\[Shard\(0\)\]"):
         uc.KoLeo(gather=uc.Shards())(distribute_tensor(x, mesh, [Replicate()]))
 

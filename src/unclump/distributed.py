@@ -57,7 +57,7 @@ def shown(gather: Gather) -> str:
 def rows_here(x: Tensor, gather: Gather) -> tuple[Tensor, Group | None, bool]:
     """The rows of this rank, the ranks it shares them with or None, and whether gradients are averaged over these."""
     shards = gather if isinstance(gather, Shards) else None
-    if shards is not None and hasattr(x, "device_mesh"):
+    if gather is not False and hasattr(x, "device_mesh"):
         x, group = _local(x)
         return x, group, False
     if gather is False or not _started():
