@@ -9,11 +9,12 @@ SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
     {"_checks", "_numba", "_arrays", "_checkpoint"},
-    {"_random", "_history"},
+    {"_random", "_history", "distributed"},
+    {"_sharded_checkpoint"},
     {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "_null", "_groups", "_neighbours", "_verdict"},
-    {"table", "_faiss", "_figure_data"},
+    {"table", "_faiss", "between", "_figure_data"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},
     {"disperse", "codes", "figures", "_health_found"},

@@ -78,7 +78,7 @@ def test_measures_name_the_rows_that_have_no_direction(measure):
             TypeError,
             r"'koleo' does not take these options: circles; .*distance",
         ),
-        (lambda: uc.objective("spherical_variance", d=3), TypeError, r"these options: d; it takes none$"),
+        (lambda: uc.objective("spherical_variance", d=3), TypeError, r"these options: d; it takes gather$"),
         (lambda: uc.objective("sliced", circles="3"), TypeError, r"^expected circles to be an int, got str"),
         (
             lambda: uc.objective("energy", kernel={"name": "riesz", "gamma": 2.0}),

@@ -4,6 +4,7 @@ from unclump._uniform_law import duplicate_angle
 from unclump.circle import axis_circles, great_circles
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
+from unclump.distributed import Shards
 from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.files import Table, load, save
 from unclump.health import Health, health
@@ -77,6 +78,7 @@ __all__ = [
     "PowerSpherical",
     "Riesz",
     "Separated",
+    "Shards",
     "Sliced",
     "SphereAdam",
     "SphereSGD",

@@ -20,7 +20,7 @@ class Checkpoint:
 
     def __init__(self, path: str | os.PathLike[str], **identity: object) -> None:
         self.path = Path(path)
-        self.identity = {name: _fingerprint(thing) for name, thing in identity.items()}
+        self.identity = {name: self.fingerprint(thing) for name, thing in identity.items()}
 
     def read(self) -> dict[str, Any] | None:
         """The state that is there, or None; that of another run is refused, by what differs."""
@@ -34,6 +34,10 @@ class Checkpoint:
             raise ValueError(
                 f"expected a checkpoint of disperse in {self.path}, got another file; delete it or name another"
             )
+        return self.checked(state)
+
+    def checked(self, state: dict[str, Any]) -> dict[str, Any]:
+        """The state, if it is that of this run."""
         there = state["identity"]
         for name, here in self.identity.items():
             if there.get(name) != here:
@@ -52,9 +56,9 @@ class Checkpoint:
             os.fsync(file.fileno())
         beside.replace(self.path)
 
-
-def _fingerprint(thing: object) -> str:
-    if isinstance(thing, Tensor):
-        content = thing.detach().cpu().contiguous().view(torch.uint8).numpy().data
-        return f"{tuple(thing.shape)} {thing.dtype} {hashlib.sha256(content).hexdigest()[:16]}"
-    return " ".join(repr(thing).split())
+    def fingerprint(self, thing: object) -> str:
+        """What tells it from others: of tensors their bytes, of all else how it prints."""
+        if isinstance(thing, Tensor):
+            content = thing.detach().cpu().contiguous().view(torch.uint8).numpy().data
+            return f"{tuple(thing.shape)} {thing.dtype} {hashlib.sha256(content).hexdigest()[:16]}"
+        return " ".join(repr(thing).split())

@@ -21,6 +21,11 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
         raise TypeError(f"expected points as a torch.Tensor, got the module {type(x).__name__}; {advice}")
     if not isinstance(x, Tensor):
         raise TypeError(f"expected points as a torch.Tensor, got {type(x).__name__}; convert with torch.as_tensor(...)")
+    if hasattr(x, "device_mesh"):
+        raise TypeError(
+            "expected points on this process, got a DTensor; choose gather=unclump.Shards() for all of its rows, "
+            "or pass those of this rank, points.to_local()"
+        )
     if not x.is_floating_point():
         raise TypeError(f"expected floating-point points, got {x.dtype}; convert with points.float()")
     if x.ndim == 2 and len(x) >= at_least and x.shape[1] >= 2:

@@ -17,8 +17,8 @@ _TRIES = 12  # to round a row such that it is within its bound
 Rows = Tensor | npt.NDArray[Any] | Sequence[int] | Sequence[bool]
 
 
-def moving_rows(frozen: Rows | None, x: Tensor) -> Tensor | None:
-    """The mask of the rows that are not frozen, or None where all of them may move."""
+def moving_rows(frozen: Rows | None, x: Tensor, *, elsewhere: bool = False) -> Tensor | None:
+    """The mask of the rows that are not frozen, or None where all of them may move; `elsewhere` there are more rows."""
     if frozen is None:
         return None
     chosen, n = torch.as_tensor(frozen).to(x.device), len(x)
@@ -38,7 +38,7 @@ def moving_rows(frozen: Rows | None, x: Tensor) -> Tensor | None:
             raise ValueError(f"expected frozen rows from 0 to {n - 1}, got {wrong[0]}; a table of {n} has no such row")
         moving = torch.ones(n, dtype=torch.bool, device=x.device)
         moving[chosen.long()] = False
-    if not moving.any():
+    if not moving.any() and not elsewhere:
         raise ValueError(f"expected at least one row that may move, got all {n} frozen; leave some out of frozen")
     return moving
 

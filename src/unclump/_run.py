@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
 from unclump._history import History
+from unclump.distributed import Alone
 from unclump.measures import min_angle, spherical_variance
 
 # Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
@@ -25,7 +26,9 @@ class Run:
         objective: nn.Module,
         optimizer: Optimizer,
         generator: torch.Generator | None,
+        *,
         batch_size: int,
+        ranks: Alone,
     ) -> None:
         self.table, self.objective, self.optimizer, self.batch_size = table, objective, optimizer, batch_size
         self.generator = torch.default_generator if generator is None else generator
@@ -34,18 +37,25 @@ class Run:
         self.order = torch.empty(0, dtype=torch.long)  # of the rows that this epoch has not drawn yet
         self.records: list[tuple[int, float, float, float, float]] = []
         self.started = time.perf_counter()
-        chosen = torch.randperm(len(table), generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
-        self.measured = chosen.to(table.device) if len(table) > _MEASURED_ROWS else None
+        self.ranks, self.gather = ranks, getattr(objective, "gather", False) if ranks.size > 1 else False
+        chosen = torch.randperm(ranks.total, generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
+        self.measured = self._here(chosen.to(table.device)) if ranks.total > _MEASURED_ROWS else None
 
     def draw(self) -> Tensor | None:
         """The rows of the next step in ascending order; None for all of them."""
-        n = len(self.table)
+        n = self.ranks.total
         if self.batch_size == n:
             return None
         if len(self.order) < self.batch_size:
-            self.order = torch.randperm(n, generator=self.generator, device=self.generator.device)
+            order = torch.randperm(n, generator=self.generator, device=self.generator.device)
+            self.order = self.ranks.agree(order.to(self.table.device))
         rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
-        return rows.sort().values.to(self.table.device)
+        return self._here(rows.sort().values.to(self.table.device))
+
+    def _here(self, rows: Tensor) -> Tensor:
+        """Of rows that are numbered through all ranks, those of this rank, in its own numbers."""
+        local = rows - self.ranks.before
+        return local[(local >= 0) & (local < len(self.table))] if self.ranks.size > 1 else rows
 
     def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
         """Draw rows: their numbers, the objective at them, and its gradient by them."""
@@ -77,9 +87,9 @@ class Run:
             raise ValueError(
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
-        smallest = min_angle(points if self.measured is None else points[self.measured])
-        seconds = time.perf_counter() - self.started
-        self.records.append((self.step, number, smallest, spherical_variance(points), seconds))
+        smallest = min_angle(points if self.measured is None else points[self.measured], gather=self.gather)
+        variance = spherical_variance(points, gather=self.gather)
+        self.records.append((self.step, number, smallest, variance, time.perf_counter() - self.started))
 
     def degrees(self) -> float:
         """The latest smallest angle, for a person to read."""
@@ -93,8 +103,8 @@ class Run:
             min_angle=smallest,
             spherical_variance=variance,
             seconds=seconds,
-            rows=len(self.table),
-            min_angle_rows=len(self.table) if self.measured is None else len(self.measured),
+            rows=self.ranks.total,
+            min_angle_rows=min(self.ranks.total, _MEASURED_ROWS),
             interrupted=interrupted,
         )
 

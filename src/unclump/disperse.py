@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Generic
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 from tqdm import tqdm
 
@@ -26,6 +27,7 @@ from unclump._history import History
 from unclump._moves import Rows, bring_back, moving_rows
 from unclump._run import Run
 from unclump._updates import put_on_sphere
+from unclump.distributed import Alone, Ranks, Shards, ranks_of
 from unclump.objectives import objective as objective_by_name
 from unclump.optim import SphereAdam, SphereSGD
 from unclump.projected import project_after_step
@@ -67,7 +69,9 @@ def disperse(
     Args:
         x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero.
             They are put on the sphere; the input is never changed. Half precision is computed in float32.
-        objective: Maps embeddings to a scalar, lower being better; or the name of one, see `unclump.objectives`.
+        objective: Maps embeddings to a scalar, lower being better; or the name of one, see `unclump.objectives`. With
+            ``gather=Shards()`` the points are this rank's rows of a table that is spread over ranks, all of which make
+            the same call; batches are drawn from the whole table, with the first rank's generator.
         steps: How many updates.
         lr: The step size of `SphereAdam`: about the angle, in radians, that a row turns in a step.
         batch_size: Rows in a minibatch, drawn without replacement; those left over at the end of an epoch sit it out.
@@ -80,7 +84,8 @@ def disperse(
             brought back along the great circle to its start.
         checkpoint: A file for the state of the run. Where it exists already the run continues from it, to the same bits
             as if it had never stopped: points, optimiser, batch order, and the state of every generator, torch's global
-            one included. It must come from the same call; of the schedule only its presence is compared.
+            one included. It must come from the same call; of the schedule only its presence is compared. With a table
+            that is spread over ranks it is a folder that all ranks see, and they may be more or fewer than they were.
         checkpoint_seconds: How long to wait between two writes of it. It is also written at the end.
         optimizer: Makes another optimiser of the list of parameters, such as
             ``functools.partial(SphereSGD, lr=0.1, momentum=0.9)``; then `lr` is not used. Those of torch.optim are
@@ -102,7 +107,9 @@ def disperse(
         109.5
     """
     given = as_tensor(x)
-    check_points(given, at_least=2)
+    objective = _module(objective)
+    ranks = _ranks(given, objective)
+    check_points(given, at_least=2 if ranks.size == 1 else 0)
     _check_choices(
         steps=steps,
         batch_size=batch_size,
@@ -112,18 +119,21 @@ def disperse(
         schedule=schedule,
         measure_every=measure_every,
     )
-    objective = _module(objective)
-    moving = moving_rows(frozen, given)
+    moving = moving_rows(frozen, given, elsewhere=ranks.size > 1)
+    some_frozen = ranks.any(moving is not None)[0]  # perhaps on other ranks only
+    if some_frozen and moving is None:
+        moving = torch.ones(len(given), dtype=torch.bool, device=given.device)
     table = nn.Parameter(full_precision(given.detach()).clone(memory_format=torch.contiguous_format))
     put_on_sphere(table.data)
-    run = Run(table, objective, _make(optimizer, table, lr), generator, min(batch_size or len(table), len(table)))
+    batch_rows = min(batch_size or ranks.total, ranks.total)
+    run = Run(table, objective, _make(optimizer, table, lr), generator, batch_size=batch_rows, ranks=ranks)
     start = None if max_move is None else table.detach().clone()
     every = max(1, steps // 20) if measure_every is None else measure_every
     rates = [group["lr"] for group in run.optimizer.param_groups]
 
     file = None
     if checkpoint is not None:
-        file = Checkpoint(
+        file = _checkpoint_kind(ranks)(
             checkpoint,
             table=given,
             objective=objective,
@@ -139,14 +149,14 @@ def disperse(
         if state is not None:
             run.load_state_dict(state)
 
-    torn = False
+    stopped = torn = False
     with (
         _interrupts_noted() as interrupts,
         tqdm(total=steps, initial=min(run.step, steps), disable=not progress, unit="step") as bar,
     ):
         saved = time.monotonic()
         try:
-            while run.step <= steps and not interrupts:
+            while run.step <= steps and not stopped:
                 rows, value, gradient = run.evaluate()
                 if run.step % every == 0 or run.step == steps:
                     run.record(value)
@@ -159,7 +169,8 @@ def disperse(
                         bring_back(table.data, start, moved, max_move)
                     bar.update()
                 run.step += 1
-                if file is not None and time.monotonic() - saved >= checkpoint_seconds:
+                stopped, due = ranks.any(bool(interrupts), time.monotonic() - saved >= checkpoint_seconds)
+                if file is not None and due:
                     file.write(run.state_dict())
                     saved = time.monotonic()
         except KeyboardInterrupt:
@@ -170,6 +181,25 @@ def disperse(
     if moving is not None:
         points[~moving] = given.detach()[~moving]
     return Dispersed(like(points, x), run.history(interrupted=run.step <= steps))
+
+
+def _ranks(x: Tensor, objective: nn.Module) -> Alone:
+    """Those over which the table is spread, if the objective says so."""
+    gather = getattr(objective, "gather", False)
+    if gather is not False and not isinstance(gather, Shards):
+        raise ValueError(
+            f"expected gather=unclump.Shards() in the objective of a table that is spread over ranks, got {objective}: "
+            "nobody averages gradients here"
+        )
+    return ranks_of(x, gather, objective)
+
+
+def _checkpoint_kind(ranks: Alone) -> Callable[..., Checkpoint]:
+    if not isinstance(ranks, Ranks):
+        return Checkpoint
+    from unclump._sharded_checkpoint import ShardedCheckpoint  # and half a second of torch's own imports
+
+    return partial(ShardedCheckpoint, ranks=ranks)
 
 
 def _module(objective: nn.Module | str) -> nn.Module:

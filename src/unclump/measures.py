@@ -2,6 +2,9 @@
 
 They read the data: rows with NaN, infinities or nothing but zeros are refused by number. Rows need not be unit; they
 are projected onto the sphere in double precision. Angles are in radians.
+
+With ``gather=True``, a process group or `Shards` the rows are those of a table that is spread over ranks: every rank
+gets the measure of the whole, and of `nearest_angles` those of its own rows.
 """
 
 import math
@@ -16,59 +19,85 @@ from torch.linalg import vector_norm
 
 from unclump import _faiss
 from unclump._checks import check_choice, check_count
+from unclump.between import nearest_among, rectangle
+from unclump.distributed import Alone, Gather
 from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
 from unclump.sphere import angle, angle_of
 from unclump.starts import uniform
-from unclump.table import directions, mean_over_pairs
+from unclump.table import directions_on_ranks, squared_chords, sums_over_others
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
 
 
-def nearest_angles(x: Float[Tensor, "n d"], *, neighbours: str = "exact") -> Float[Tensor, " n"]:
+def nearest_angles(
+    x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False
+) -> Float[Tensor, " n"]:
     """The angle between every point and its nearest other point.
 
     Args:
         x: Points, n >= 2.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: the
             angles of points whose nearest was missed are those to another near one.
+        gather: See above; then the neighbours are exact.
 
     Example:
         >>> nearest_angles(torch.eye(3)) / torch.pi
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
     check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
-    x = directions(x)
-    near = nearest(x) if neighbours == "exact" else _faiss.nearest(x)[0]
-    return angle(x, x[near])
+    x, ranks = directions_on_ranks(x, gather)
+    if neighbours == "exact":
+        return _nearest_angles(x, ranks)
+    if ranks.size > 1:
+        raise ValueError("expected neighbours='exact' with gather, got 'faiss', which looks through one table only")
+    return angle(x, x[_faiss.nearest(x)[0]])
 
 
-def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact") -> float:
+def _nearest_angles(x: Tensor, ranks: Alone) -> Tensor:
+    return angle(x, x[nearest(x)] if ranks.size == 1 else nearest_among(x, None, ranks).points)
+
+
+def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False) -> float:
     """The smallest angle between two points: what the Tammes problem maximises.
 
     Args:
         x: Points, n >= 2.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: an
             upper bound.
+        gather: See above.
 
     Example:
         >>> min_angle(torch.eye(3)) == torch.pi / 2
         True
     """
-    return nearest_angles(x, neighbours=neighbours).min().item()
+    if gather is False:
+        return nearest_angles(x, neighbours=neighbours).min().item()
+    x, ranks = directions_on_ranks(x, gather)
+    return _smallest(_nearest_angles(x, ranks), ranks)
 
 
-def mean_angle(x: Float[Tensor, "n d"]) -> float:
+def _smallest(angles: Tensor, ranks: Alone) -> float:
+    return ranks.minimum(torch.cat([angles, angles.new_tensor([math.inf])]).min()).item()
+
+
+def mean_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     """The mean angle over all pairs. Independent uniform points have pi/2.
 
     Example:
         >>> round(mean_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) / torch.pi, 6)  # 1, 1/2, 1/2
         0.666667
     """
-    return mean_over_pairs(directions(x), angle_of)
+    x, ranks = directions_on_ranks(x, gather)
+    total = sums_over_others(x, angle_of).sum()
+    for _, (y,) in ranks.ring(x):
+        for rows, columns in rectangle(len(x), len(y), block_size(x)):
+            some = y[columns.start - len(x) : columns.stop - len(x)]
+            total += angle_of(squared_chords(x[rows], some, same=False)).sum()
+    return float(ranks.sum(total)) / (ranks.total * (ranks.total - 1))
 
 
-def median_angle(x: Float[Tensor, "n d"]) -> float:
+def median_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     """The median angle over all pairs, exact, without the matrix of them.
 
     A pass counts the pairs in fine bins, the next sorts the bin that holds the median. Of an even number of pairs the
@@ -78,15 +107,15 @@ def median_angle(x: Float[Tensor, "n d"]) -> float:
         >>> median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) == torch.pi / 2
         True
     """
-    x = directions(x)
-    last = math.comb(len(x), 2) - 1
-    middle = _select(lambda: _pairs(x), last // 2)[: 1 + last % 2]
+    x, ranks = directions_on_ranks(x, gather)
+    last = math.comb(ranks.total, 2) - 1
+    middle = _select(lambda: _pairs(x, ranks), last // 2, ranks)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(lambda: _pairs(x), last // 2 + 1)[:1]])
+        middle = torch.cat([middle, _select(lambda: _pairs(x, ranks), last // 2 + 1, ranks)[:1]])
     return angle_of(middle).mean().item()
 
 
-def spherical_variance(x: Float[Tensor, "n d"]) -> float:
+def spherical_variance(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     r"""One minus the length of the mean of the points: 0 where they coincide, 1 where they balance.
 
     .. math:: \operatorname{svar}(x) = 1 - \lVert \mu \rVert, \quad \mu = \frac1n \sum_{i=1}^n x_i
@@ -95,12 +124,17 @@ def spherical_variance(x: Float[Tensor, "n d"]) -> float:
         >>> spherical_variance(torch.eye(4))
         0.5
     """
-    length: Tensor = vector_norm(directions(x, at_least=1).mean(dim=0))
+    x, ranks = directions_on_ranks(x, gather, at_least=1)
+    length: Tensor = vector_norm(ranks.sum(x.sum(dim=0)) / ranks.total)
     return 1 - length.item()
 
 
 def covering_radius(
-    x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.Generator | None = None
+    x: Float[Tensor, "n d"],
+    *,
+    samples: int = 10_000,
+    generator: torch.Generator | None = None,
+    gather: Gather = False,
 ) -> float:
     """The largest angle from a place on the sphere to its nearest point, among that many random places.
 
@@ -111,17 +145,18 @@ def covering_radius(
         >>> round(covering_radius(poles, generator=torch.Generator().manual_seed(0)), 3)  # the equator: pi / 2
         1.571
     """
-    x = directions(x, at_least=1)
+    x, ranks = directions_on_ranks(x, gather, at_least=1)
     check_count("samples", samples)
     farthest = 0.0
     for start in range(0, samples, block_size(x)):
         count = min(block_size(x), samples - start)
-        places = uniform(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device)
-        farthest = max(farthest, angle(places, x[nearest_to(places, x)]).max().item())
+        places = ranks.agree(uniform(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device))
+        here = angle(places, x[nearest_to(places, x)]) if len(x) > 0 else places.new_full((count,), math.inf)
+        farthest = max(farthest, ranks.minimum(here).max().item())
     return farthest
 
 
-def effective_rank(x: Float[Tensor, "n d"]) -> float:
+def effective_rank(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     r"""How many dimensions the points use: the exponential of the entropy of their normalised singular values.
 
     .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \quad p_i = \sigma_i / \sum_j \sigma_j
@@ -133,8 +168,9 @@ def effective_rank(x: Float[Tensor, "n d"]) -> float:
         >>> round(effective_rank(torch.eye(5)), 6)
         5.0
     """
-    x = directions(x, at_least=1)
-    gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
+    x, ranks = directions_on_ranks(x, gather, at_least=1)
+    by_columns = ranks.size > 1 or x.shape[0] >= x.shape[1]
+    gram = ranks.sum(x.mT @ x) if by_columns else x @ x.mT
     singular = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
     return float(torch.special.entr(singular / singular.sum()).sum().exp())
 
@@ -174,32 +210,39 @@ class Summary:
         return "\n".join(f"{name:<{width}}  {value:>12}" for name, value in self.rows())
 
 
-def summary(x: Float[Tensor, "n d"], *, samples: int = 10_000, generator: torch.Generator | None = None) -> Summary:
+def summary(
+    x: Float[Tensor, "n d"],
+    *,
+    samples: int = 10_000,
+    generator: torch.Generator | None = None,
+    gather: Gather = False,
+) -> Summary:
     """All measures of a table, which print as a table.
 
     Args:
         x: Points, n >= 2.
         samples: How many random places the covering radius looks at.
         generator: For those places.
+        gather: See above.
 
     Example:
         >>> found = summary(torch.eye(3), generator=torch.Generator().manual_seed(0))
         >>> print(str(found).splitlines()[1])
         smallest angle                     90.0000°
     """
-    x = directions(x)
-    near = angle(x, x[nearest(x)])
+    x, ranks = directions_on_ranks(x, gather)
+    near = ranks.rows(_nearest_angles(x, ranks))
     return Summary(
-        n=len(x),
+        n=ranks.total,
         d=x.shape[1],
         min_angle=near.min().item(),
         median_nearest_angle=float(np.median(near.cpu())),
         mean_nearest_angle=near.mean().item(),
-        median_angle=median_angle(x),
-        mean_angle=mean_angle(x),
-        spherical_variance=spherical_variance(x),
-        effective_rank=effective_rank(x),
-        covering_radius=covering_radius(x, samples=samples, generator=generator),
+        median_angle=median_angle(x, gather=gather),
+        mean_angle=mean_angle(x, gather=gather),
+        spherical_variance=spherical_variance(x, gather=gather),
+        effective_rank=effective_rank(x, gather=gather),
+        covering_radius=covering_radius(x, samples=samples, generator=generator, gather=gather),
         covering_samples=samples,
     )
 
@@ -208,17 +251,21 @@ def _degrees(radians: float) -> str:
     return f"{math.degrees(radians):.4f}°"
 
 
-def _pairs(x: Tensor) -> Iterator[Tensor]:
-    """The squared chords of all pairs, each once, a block at a time."""
+def _pairs(x: Tensor, ranks: Alone) -> Iterator[Tensor]:
+    """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
     for rows, columns in upper_triangle(len(x), block_size(x)):
         r2 = squared_chord_block(x[rows], x[columns])
         if rows == columns:
             yield r2[torch.ones_like(r2, dtype=torch.bool).triu(1)]
         else:
             yield r2.flatten()
+    for origin, (y,) in ranks.ring(x):
+        for rows, columns in rectangle(len(x), len(y), block_size(x)) if origin < ranks.rank else ():
+            some = y[columns.start - len(x) : columns.stop - len(x)]
+            yield squared_chord_block(x[rows], some).flatten()
 
 
-def _select(stream: Callable[[], Iterator[Tensor]], rank: int) -> Tensor:
+def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone) -> Tensor:
     """The squared chord of that rank, from 0, in a stream too long to hold, and those that follow it in the same bin.
 
     A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
@@ -231,11 +278,12 @@ def _select(stream: Callable[[], Iterator[Tensor]], rank: int) -> Tensor:
             places = ((values - low) * (_BINS / width)).floor()
             inside = places[(places >= 0) & (places < _BINS)].long()
             counts += torch.bincount(inside, minlength=_BINS).cpu()
+        counts = ranks.sum(counts)
         up_to = counts.cumsum(0)
         chosen = int(torch.searchsorted(up_to, rank, right=True))
         rank -= int(up_to[chosen] - counts[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
-        if counts[chosen] <= _KEPT:
+        if counts[chosen] <= _KEPT and ranks.size == 1:
             # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
             kept, filled = torch.empty(int(counts[chosen]), dtype=torch.float64), 0
             for values in stream():

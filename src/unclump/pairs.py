@@ -114,7 +114,7 @@ def nearest_distances(
     """
     if x.dtype is torch.float32 and _numba.usable(x):
         return _distances(x, x, near, distance, apart(x.dtype))
-    return _length(separation(x, near), x + x[near], distance)
+    return length(separation(x, near), x + x[near], distance)
 
 
 def distances_to(
@@ -126,7 +126,8 @@ def distances_to(
     return angle(samples, x[near])
 
 
-def _length(difference: Tensor, total: Tensor, distance: str) -> Tensor:
+def length(difference: Tensor, total: Tensor, distance: str) -> Tensor:
+    """The distances of points whose differences and sums are given: "chordal", "geodesic" or "squared"."""
     if distance == "squared":
         return difference.square().sum(dim=-1)
     chord: Tensor = vector_norm(difference, dim=-1)
@@ -135,10 +136,16 @@ def _length(difference: Tensor, total: Tensor, distance: str) -> Tensor:
 
 def separation(x: Float[Tensor, "n d"], near: Int[Tensor, " n"]) -> Float[Tensor, "n d"]:
     """The differences between all points and the given other one of each, with coinciding rows taken apart."""
-    difference = x - x[near]
+    return separation_from(x, x[near], torch.sign(torch.arange(len(x), device=x.device) - near))
+
+
+def separation_from(
+    x: Float[Tensor, "n d"], others: Float[Tensor, "n d"], side: Int[Tensor, " n"]
+) -> Float[Tensor, "n d"]:
+    """The differences between all points and another one for each, which is an earlier row (1) or a later (-1)."""
+    difference = x - others
     coincide = (difference == 0).all(dim=-1, keepdim=True)
-    side = torch.sign(torch.arange(len(x), device=x.device) - near).unsqueeze(-1)
-    return difference + torch.where(coincide, apart(x.dtype) * side * escape(x.detach()), 0)
+    return difference + torch.where(coincide, apart(x.dtype) * side.unsqueeze(-1) * escape(x.detach()), 0)
 
 
 class _Distances(torch.autograd.Function):
@@ -160,7 +167,7 @@ class _Distances(torch.autograd.Function):
         if torch.is_grad_enabled():
             itself = ctx.apart > 0  # samples and points are one table: all of the gradient is that by the samples
             difference = separation(x, near) if itself else samples - x[near]
-            plain = _length(difference, samples + x[near], ctx.distance)
+            plain = length(difference, samples + x[near], ctx.distance)
             needed = [True, False] if itself else ctx.needs_input_grad[:2]
             wanted = [table for table, need in zip((samples, x), needed, strict=True) if need]
             found = iter(torch.autograd.grad(plain, wanted, grad_output, create_graph=True))
@@ -168,15 +175,19 @@ class _Distances(torch.autograd.Function):
         return *loops.distances_backward(samples, x, near, ctx.distance, ctx.apart, grad_output), None, None, None
 
 
-def kernel_sum(x: Float[Tensor, "n d"], kernel: Kernel, *, block: int | None = None) -> Float[Tensor, ""]:
-    r"""The sum of the kernel over ordered pairs of different points, :math:`\sum_{i \ne j} k(x_i, x_j)`.
+def kernel_sum(
+    x: Float[Tensor, "n d"], kernel: Kernel, *, weight: Float[Tensor, " n"] | None = None, block: int | None = None
+) -> Float[Tensor, ""]:
+    r"""The sum of the kernel over ordered pairs of different points, :math:`\sum_{i \ne j} w_i w_j k(x_i, x_j)`.
+
+    The weights are constants, and one where none are given.
 
     Example:
         >>> from unclump.pairs import kernel_sum
         >>> kernel_sum(torch.eye(3), Riesz(s=2.0))  # six pairs at distance sqrt(2)
         tensor(3.)
     """
-    return _kernel_sum(x, kernel, block or block_size(x))
+    return _kernel_sum(x, kernel, weight, block or block_size(x))
 
 
 def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
@@ -205,13 +216,13 @@ def escape(x: Float[Tensor, "n d"]) -> Float[Tensor, "n d"]:
     return project(tangent(x, axis))
 
 
-def _bounded(slopes: Tensor) -> Tensor:
+def bounded(slopes: Tensor) -> Tensor:
     """Slopes that overflow would make forces of infinity less infinity; so large a number is as good."""
     largest = torch.finfo(slopes.dtype).max ** 0.9
     return slopes.clamp(-largest, largest)
 
 
-class _Pairs:
+class Pairs:
     """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs.
 
     Points of lower precision are unit only to its rounding, which near antipodes would be the better part of an angle:
@@ -263,34 +274,45 @@ class _KernelSum(torch.autograd.Function):
     """Value and gradient in one pass; what is kept for the backward pass is the gradient, not the matrix."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, kernel: Kernel, block: int) -> Tensor:
-        if x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
-            with without_autocast(x.device):
-                total, gradient = _sum_in_single(x, kernel, table, upper_triangle(len(x), block), block)
-            ctx.save_for_backward(gradient)
-            return total
-        pairs = _Pairs(x)
-        total = pairs.wide.new_zeros(())
-        for rows, columns in upper_triangle(len(x), block):
-            r2, coincide = pairs.block(rows, columns)
-            values = kernel(r2)
-            if rows == columns:
-                values.fill_diagonal_(0)
-            total += values.sum() * (1 if rows == columns else 2)
-            if ctx.needs_input_grad[0]:
-                slopes = _bounded(kernel.derivative(r2))
-                if rows == columns:
-                    slopes.fill_diagonal_(0)
-                pairs.add_forces(2 * slopes, coincide, rows, columns)  # both orders of every pair
-        if ctx.needs_input_grad[0]:
-            ctx.save_for_backward(pairs.collected(x.dtype))
-        return narrow(total, x.dtype)
+    def forward(ctx: Any, x: Tensor, kernel: Kernel, weight: Tensor | None, block: int) -> Tensor:
+        blocks = upper_triangle(len(x), block)
+        total, gradient = sum_and_gradient(x, kernel, blocks, block, weight, wanted=ctx.needs_input_grad[0])
+        ctx.save_for_backward(gradient)
+        return total
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
         (gradient,) = ctx.saved_tensors
-        return grad_output * gradient, None, None
+        return grad_output * gradient, None, None, None
+
+
+def sum_and_gradient(
+    x: Tensor, kernel: Kernel, blocks: Iterable[Block], block: int, weight: Tensor | None = None, *, wanted: bool
+) -> tuple[Tensor, Tensor | None]:
+    """The sum of the kernel over the pairs in these blocks, in both orders; and where it is wanted its gradient.
+
+    The term of a pair is multiplied with the weights of both points, which are constants.
+    """
+    if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
+        with without_autocast(x.device):
+            return _sum_in_single(x, kernel, table, blocks, block)
+    pairs = Pairs(x)
+    total = pairs.wide.new_zeros(())
+    for rows, columns in blocks:
+        r2, coincide = pairs.block(rows, columns)
+        values = kernel(r2) if weight is None else kernel(r2) * (weight[rows, None] * weight[columns])
+        if rows == columns:
+            values.fill_diagonal_(0)
+        total += values.sum() * (1 if rows == columns else 2)
+        if wanted:
+            slopes = bounded(kernel.derivative(r2))
+            if rows == columns:
+                slopes.fill_diagonal_(0)
+            if weight is not None:
+                slopes = slopes * (weight[rows, None] * weight[columns])
+            pairs.add_forces(2 * slopes, coincide, rows, columns)  # both orders of every pair
+    return narrow(total, x.dtype), pairs.collected(x.dtype) if wanted else None
 
 
 def _sum_in_single(
@@ -314,7 +336,7 @@ def _sum_in_single(
                 coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
                 r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
                 total += 2 * kernel(r2).sum().item()
-                near_slopes = _bounded(kernel.derivative(r2))
+                near_slopes = bounded(kernel.derivative(r2))
                 loops.add_forces(own.x, near, torch.where(coincide, 0, near_slopes), gradient)
                 push = torch.where(coincide, near_slopes, 0)
                 pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
@@ -352,8 +374,8 @@ class _KernelMatrix(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
         everything = slice(0, len(x))
-        r2, coincide = _Pairs(x).block(everything, everything)
-        ctx.save_for_backward(x, coincide, _bounded(kernel.derivative(r2)).fill_diagonal_(0))
+        r2, coincide = Pairs(x).block(everything, everything)
+        ctx.save_for_backward(x, coincide, bounded(kernel.derivative(r2)).fill_diagonal_(0))
         on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
         return kernel(torch.where(on_diagonal, 0, r2))
 
@@ -361,11 +383,11 @@ class _KernelMatrix(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
         x, coincide, slopes = ctx.saved_tensors
-        pairs, everything = _Pairs(x), slice(0, len(x))
+        pairs, everything = Pairs(x), slice(0, len(x))
         pairs.add_forces((grad_output + grad_output.mT) * slopes, coincide, everything, everything)
         return pairs.collected(x.dtype), None
 
 
 _distances: Callable[[Tensor, Tensor, Tensor, str, float], Tensor] = _Distances.apply
-_kernel_sum: Callable[[Tensor, Kernel, int], Tensor] = _KernelSum.apply
+_kernel_sum: Callable[[Tensor, Kernel, Tensor | None, int], Tensor] = _KernelSum.apply
 _kernel_matrix: Callable[[Tensor, Kernel], Tensor] = _KernelMatrix.apply

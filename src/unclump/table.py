@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points, check_rows
+from unclump.distributed import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
 from unclump.sphere import project
 
@@ -18,6 +19,20 @@ def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
     check_points(x, at_least=at_least)
     check_rows(x)
     return project(widen(x.detach()))
+
+
+def directions_on_ranks(x: Tensor, gather: Gather, *, at_least: int = 2) -> tuple[Tensor, Alone]:
+    """The same of a table that may be spread over ranks, and these: so many rows must there be on all together."""
+    if gather is False:
+        x = directions(x, at_least=at_least)
+        return x, Alone(x)
+    check_gather(gather)
+    local, group, _ = rows_here(x, gather)
+    x = directions(local, at_least=0)
+    ranks = Alone(x) if group is None else Ranks(x, group)
+    if ranks.total < at_least:
+        raise ValueError(f"expected n >= {at_least} points, got {ranks.total} on {ranks.size} ranks; pass more rows")
+    return x, ranks
 
 
 def mean_over_pairs(x: Float[Tensor, "n d"], function: Callable[[Tensor], Tensor]) -> float:
@@ -32,7 +47,7 @@ def sums_over_others(
     """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
     totals = x.new_zeros(len(functions), len(x))
     for rows, columns in upper_triangle(len(x), block or block_size(x)):
-        r2 = _squared_chords(x[rows], x[columns], same=rows == columns)
+        r2 = squared_chords(x[rows], x[columns], same=rows == columns)
         for total, function in zip(totals, functions, strict=True):
             values = function(r2)
             if rows == columns:
@@ -43,7 +58,7 @@ def sums_over_others(
     return totals
 
 
-def _squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
+def squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
     """By a matrix product, or by differences where a pair is so near that the product does not resolve it."""
     r2 = squared_chord_block(a, b)
     if same:

@@ -7,8 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_kernel, check_points
+from unclump.between import kernel_sum_between, kernel_sums
+from unclump.distributed import Gather, with_gradient
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Others
 from unclump.pairs import kernel_sum, narrow, widen
 from unclump.sphere import full_precision
 
@@ -86,14 +88,18 @@ def mmd(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     """
     check_points(x, at_least=2)
     check_kernel(kernel, Kernel)
-    mean = kernel_mean(kernel, x.shape[1])
+    return _less_mean(energy(x, kernel), kernel, x.shape[1])
+
+
+def _less_mean(values: Tensor, kernel: Kernel, d: int) -> Tensor:
+    mean = kernel_mean(kernel, d)
     if math.isinf(mean):
         raise ValueError(
-            f"expected a kernel with a finite mean on the sphere in {x.shape[1]} dimensions, got {kernel}; "
-            + (f"use s < {x.shape[1] - 1}" if isinstance(kernel, Riesz) else "use a smaller gamma")
+            f"expected a kernel with a finite mean on the sphere in {d} dimensions, got {kernel}; "
+            + (f"use s < {d - 1}" if isinstance(kernel, Riesz) else "use a smaller gamma")
             + ", or Energy, which needs no mean"
         )
-    return narrow(widen(energy(x, kernel)) - mean, full_precision(x).dtype)
+    return narrow(widen(values) - mean, values.dtype)
 
 
 def check_finite_self(kernel: Kernel) -> None:
@@ -106,43 +112,94 @@ def check_finite_self(kernel: Kernel) -> None:
         )
 
 
+def _sum_among(x: Tensor, kernel: Kernel, others: Others) -> Tensor:
+    r"""The weighted sum of the kernel over pairs of a point, on any rank, and another or a fixed one.
+
+    Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on both
+    ranks, and its gradient here is therefore that of two terms.
+    """
+    at = x.detach().requires_grad_(x.requires_grad)
+    with torch.set_grad_enabled(at.requires_grad):
+        total = kernel_sum(at, kernel, weight=others.weight)
+        if others.against is not None:
+            total = total + kernel_sum_between(at, others.against, kernel, weight=others.weight)
+    gradient = _gradient(total, at)
+    total = total.detach()
+    for origin, (y, weight) in others.ranks.ring(at, others.weight):
+        with torch.set_grad_enabled(at.requires_grad):
+            part = kernel_sum_between(
+                at, y, kernel, weight=others.weight, y_weight=weight, y_first=origin < others.ranks.rank
+            )
+        gradient += 2 * _gradient(part, at)
+        total += part.detach()
+    return with_gradient(x, others.ranks.sum(total), gradient)
+
+
+def _gradient(total: Tensor, x: Tensor) -> Tensor:
+    return torch.autograd.grad(total, x)[0] if x.requires_grad else torch.zeros_like(x)
+
+
+def _pairs_among(x: Tensor, others: Others) -> Tensor:
+    """The sum of the weights of these pairs."""
+    mass = others.mass(x)
+    squares = mass if others.weight is None else others.ranks.sum(others.weight.square().sum())
+    return mass * mass - squares + others.fixed * mass
+
+
 class Energy(Objective):
     """`energy` of raw embeddings."""
 
     choices = ("kernel",)
+    of_weights = True
 
-    def __init__(self, kernel: Kernel = THOMSON) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel = THOMSON, *, gather: Gather = False) -> None:
+        super().__init__(gather=gather)
         check_kernel(kernel, Kernel)
         self.kernel = kernel
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return energy(x, self.kernel)
 
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        return _sum_among(x, self.kernel, others) / _pairs_among(x, others)
+
+    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
+        sums = kernel_sums(x, self.kernel, weight=others.weight, against=others.against)
+        return sums * (others.mass(x) / _pairs_among(x, others))
+
 
 class Uniformity(Objective):
     """`uniformity` of raw embeddings."""
 
     choices = ("kernel",)
+    of_weights = True
 
-    def __init__(self, kernel: Kernel = RBF) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
+        super().__init__(gather=gather)
         check_finite_self(kernel)
         self.kernel = kernel
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return uniformity(x, self.kernel)
 
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        mass = others.mass(x)
+        with_itself = mass if others.weight is None else others.ranks.sum(others.weight.square().sum())
+        relative_sum = _sum_among(x, Relative(self.kernel), others)
+        return self.kernel.log_self + torch.log((with_itself + relative_sum) / (mass * mass + others.fixed * mass))
 
-class MMD(Objective):
+
+class MMD(Energy):
     """`mmd` of raw embeddings."""
 
-    choices = ("kernel",)
-
-    def __init__(self, kernel: Kernel = RBF) -> None:
-        super().__init__()
-        check_kernel(kernel, Kernel)
-        self.kernel = kernel
+    def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
+        super().__init__(kernel, gather=gather)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return mmd(x, self.kernel)
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        return _less_mean(super().value_among(x, others), self.kernel, x.shape[1])
+
+    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
+        return _less_mean(super().terms_among(x, others), self.kernel, x.shape[1])

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump.objectives._base import Objective
+from unclump.distributed import Gather
+from unclump.objectives._base import Objective, Others
 from unclump.pairs import distances_to, nearest_to
 from unclump.sphere import full_precision, without_autocast
 from unclump.starts import uniform
@@ -44,13 +45,17 @@ def lloyd(
     check_points(x)
     check_points(samples)
     check_same_dimension(x, samples, "samples")
-    x, samples = full_precision(x), full_precision(samples)
+    return _to_nearest(full_precision(x), full_precision(samples), distance).square().mean() / 2
+
+
+def _to_nearest(x: Tensor, samples: Tensor, distance: Distance | None) -> Tensor:
+    """The distances of the samples to their nearest points."""
     with without_autocast(x.device):
         if distance is None:
-            return distances_to(samples, x, nearest_to(samples, x)).square().mean() / 2
+            return distances_to(samples, x, nearest_to(samples, x))
         with torch.no_grad():
             near = torch.stack([distance(sample, x).argmin() for sample in samples])
-        return distance(samples, x[near]).square().mean() / 2
+        return distance(samples, x[near])
 
 
 class Lloyd(Objective):
@@ -83,19 +88,33 @@ class Lloyd(Objective):
         sampler: Sampler | None = None,
         distance: Distance | None = None,
         generator: torch.Generator | None = None,
+        gather: Gather = False,
     ) -> None:
-        super().__init__()
+        super().__init__(gather=gather)
         check_count("samples", samples)
         check_generator(generator)
         if (sampler is None) != (distance is None):
             raise ValueError("expected sampler and distance together, got one of them; a domain needs both")
         self.samples, self.sampler, self.distance, self.generator = samples, sampler, distance, generator
 
-    def forward(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
         if self.sampler is None:
-            return super().forward(embeddings)
-        check_points(embeddings)
-        return lloyd(embeddings, self.sampler(self.samples), distance=self.distance)
+            return super().points(embeddings, at_least=at_least)
+        check_points(embeddings, at_least=min(1, at_least))
+        return full_precision(embeddings)
+
+    def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
+        """Samples for the points' dimension, dtype and device."""
+        if self.sampler is not None:
+            return self.sampler(self.samples)
+        return uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return lloyd(x, uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device))
+        return lloyd(x, self.draw(x), distance=self.distance)
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        table, _ = others.with_fixed(x)
+        samples = others.ranks.agree(full_precision(self.draw(x)))
+        no_one = (x.sum() + torch.inf).expand(len(samples))  # a sum over no rows; but it lets the gradient through
+        least = _to_nearest(table, samples, self.distance) if len(table) > 0 else no_one
+        return others.ranks.minimum(least).square().mean() / 2

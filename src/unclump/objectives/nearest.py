@@ -6,8 +6,10 @@ from torch import Tensor
 
 from unclump import _faiss
 from unclump._checks import check_choice, check_points
-from unclump.objectives._base import Objective
-from unclump.pairs import nearest, nearest_distances
+from unclump.between import Nearest, nearest_among
+from unclump.distributed import Gather, with_gradient
+from unclump.objectives._base import Objective, Others
+from unclump.pairs import length, nearest, nearest_distances, separation_from
 from unclump.sphere import full_precision
 
 
@@ -34,11 +36,7 @@ def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: 
     check_points(x, at_least=2)
     check_choice("distance", distance, ("geodesic", "chordal", "squared"))
     x = full_precision(x)
-    return _max_min(x, _neighbours(x, neighbours), distance)
-
-
-def _max_min(x: Tensor, near: Tensor, distance: str) -> Tensor:
-    return -nearest_distances(x, near, distance=distance).mean()
+    return -nearest_distances(x, _neighbours(x, neighbours), distance=distance).mean()
 
 
 def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str = "exact") -> Float[Tensor, ""]:
@@ -64,11 +62,7 @@ def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str
     check_points(x, at_least=2)
     check_choice("distance", distance, ("chordal", "geodesic"))
     x = full_precision(x)
-    return _koleo(x, _neighbours(x, neighbours), distance)
-
-
-def _koleo(x: Tensor, near: Tensor, distance: str) -> Tensor:
-    return -torch.log(nearest_distances(x, near, distance=distance)).mean()
+    return -torch.log(nearest_distances(x, _neighbours(x, neighbours), distance=distance)).mean()
 
 
 def _neighbours(x: Tensor, neighbours: str) -> Tensor:
@@ -77,25 +71,58 @@ def _neighbours(x: Tensor, neighbours: str) -> Tensor:
 
 
 class _OfNeighbours(Objective):
-    """What both modules share: the search."""
+    """What both modules share: the search, and the mean of a term of the distance."""
 
     choices = ("distance", "neighbours")
+    of_weights = True
     distances: tuple[str, ...]
 
     recall = 1.0
     """The part of the nearest neighbours that the latest search found, measured on a sample."""
 
-    def __init__(self, distance: str, neighbours: str) -> None:
-        super().__init__()
+    def __init__(self, distance: str, neighbours: str, gather: Gather) -> None:
+        super().__init__(gather=gather)
         check_choice("distance", distance, self.distances)
         check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
         self.distance, self.neighbours = distance, neighbours
 
-    def _near(self, x: Tensor) -> Tensor:
+    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        """What is averaged, of the distance of every point to its nearest."""
+        raise NotImplementedError
+
+    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         if self.neighbours == "exact":
-            return nearest(x)
-        near, self.recall = _faiss.nearest(x)
-        return near
+            near = nearest(x)
+        else:
+            near, self.recall = _faiss.nearest(x)
+        return self.term(nearest_distances(x, near, distance=self.distance)).mean()
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        found = self._search(x, others)
+        here, there = x.detach().requires_grad_(), found.points.requires_grad_()
+        with torch.enable_grad():
+            terms = self._terms(here, there, found)
+            share = (terms if others.weight is None else others.weight * terms).sum()
+        by_points, by_nearest = torch.autograd.grad(share, (here, there))
+        moving = found.numbers >= 0
+        gradient = by_points + others.ranks.send_back(by_nearest[moving], found.numbers[moving])
+        return with_gradient(x, others.ranks.sum(share.detach()), gradient) / others.mass(x)
+
+    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
+        found = self._search(x, others)
+        moving = (found.numbers >= 0).unsqueeze(-1)
+        return self._terms(x, torch.where(moving, x[found.numbers.clamp_min(0)], found.points), found)
+
+    def _search(self, x: Tensor, others: Others) -> Nearest:
+        if self.neighbours != "exact":
+            raise ValueError(
+                f"expected neighbours='exact' with against, weight, reduction or gather, got {self.neighbours!r}, "
+                "which looks through one table only"
+            )
+        return nearest_among(x, others.against, others.ranks)
+
+    def _terms(self, x: Tensor, points: Tensor, found: Nearest) -> Tensor:
+        return self.term(length(separation_from(x, points, found.side), x + points, self.distance))
 
 
 class MaxMin(_OfNeighbours):
@@ -103,11 +130,11 @@ class MaxMin(_OfNeighbours):
 
     distances = ("geodesic", "chordal", "squared")
 
-    def __init__(self, *, distance: str = "geodesic", neighbours: str = "exact") -> None:
-        super().__init__(distance, neighbours)
+    def __init__(self, *, distance: str = "geodesic", neighbours: str = "exact", gather: Gather = False) -> None:
+        super().__init__(distance, neighbours, gather)
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return _max_min(x, self._near(x), self.distance)
+    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return -distance
 
 
 class KoLeo(_OfNeighbours):
@@ -115,8 +142,8 @@ class KoLeo(_OfNeighbours):
 
     distances = ("chordal", "geodesic")
 
-    def __init__(self, *, distance: str = "chordal", neighbours: str = "exact") -> None:
-        super().__init__(distance, neighbours)
+    def __init__(self, *, distance: str = "chordal", neighbours: str = "exact", gather: Gather = False) -> None:
+        super().__init__(distance, neighbours, gather)
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return _koleo(x, self._near(x), self.distance)
+    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return -torch.log(distance)

@@ -1,14 +1,19 @@
 r"""Polarization as an objective: no place on the sphere is far from all points."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
+from unclump.between import nearest_among
+from unclump.distributed import Alone, Gather
 from unclump.kernels import Kernel
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Others
 from unclump.objectives.energy import THOMSON
-from unclump.pairs import block_size, narrow, nearest, separation, squared_chord_block, widen
+from unclump.pairs import block_size, narrow, nearest, separation, separation_from, squared_chord_block, widen
 from unclump.sphere import exp, full_precision, project, tangent
 from unclump.starts import uniform
 
@@ -47,24 +52,35 @@ def polarization(
     x = full_precision(x)
     near = nearest(x)  # coinciding rows would feel the same pull for ever: they are taken apart
     x = x[near] + separation(x, near)
+    return _polarization(x, None, kernel, starts, steps=steps, ranks=Alone(x))
+
+
+def _polarization(
+    x: Tensor, weight: Tensor | None, kernel: Kernel, starts: Tensor, *, steps: int, ranks: Alone
+) -> Tensor:
+    """The same of rows that do not coincide, spread over ranks, with weights."""
+    weight = widen(x).new_ones(len(x)) if weight is None else widen(weight)
+    weight = weight / ranks.sum(weight.sum())
     with torch.no_grad():
-        place = _emptiest(widen(x), kernel, widen(starts), steps)
+        place = _emptiest(partial(_potential, widen(x), weight, kernel, ranks=ranks), widen(starts), steps)
     r2 = (widen(x) - place).square().sum(dim=-1).clamp_max(4)
     fixed = r2.detach()
-    potential = (kernel(fixed) + kernel.derivative(fixed) * (r2 - fixed)).mean()  # the kernel's own, finite derivative
-    return narrow(-potential, x.dtype)
+    terms = kernel(fixed) + kernel.derivative(fixed) * (r2 - fixed)  # the kernel's own, finite derivative
+    return narrow(-ranks.sum(weight @ terms), x.dtype)
 
 
-def _emptiest(x: Tensor, kernel: Kernel, starts: Tensor, steps: int) -> Tensor:
-    """The place of the smallest potential that a descent from the starts finds, of shape (1, d)."""
-    potential, gradient = _potential(x, kernel, starts)
+def _emptiest(
+    potential_at: Callable[[Tensor], tuple[Tensor, Tensor]], starts: Tensor, steps: int
+) -> Float[Tensor, "1 d"]:
+    """The place of the smallest potential that a descent from the starts finds."""
+    potential, gradient = potential_at(starts)
     best = potential.argsort()[:_REFINED]
     place, potential, gradient = starts[best], potential[best], gradient[best]
     stride = torch.full_like(potential, 0.25)  # radians; longer after a step down, shorter after one up
     for _ in range(steps):
         step = -stride.unsqueeze(-1) * project(tangent(place, gradient))
         trial = project(exp(place, step))
-        trial_potential, trial_gradient = _potential(x, kernel, trial)
+        trial_potential, trial_gradient = potential_at(trial)
         down = trial_potential < potential
         place = torch.where(down.unsqueeze(-1), trial, place)
         gradient = torch.where(down.unsqueeze(-1), trial_gradient, gradient)
@@ -73,16 +89,17 @@ def _emptiest(x: Tensor, kernel: Kernel, starts: Tensor, steps: int) -> Tensor:
     return place.gather(0, potential.argmin().expand(1, place.shape[1]))
 
 
-def _potential(x: Tensor, kernel: Kernel, places: Tensor) -> tuple[Tensor, Tensor]:
+def _potential(x: Tensor, weight: Tensor, kernel: Kernel, places: Tensor, *, ranks: Alone) -> tuple[Tensor, Tensor]:
     """The mean kernel between each place and all points, and its gradient by the place, streamed over the points."""
-    value, gradient = places.new_zeros(len(places)), torch.zeros_like(places)
+    both = places.new_zeros(len(places), 1 + places.shape[1])
     for start in range(0, len(x), 8 * block_size(x)):
-        some = x[start : start + 8 * block_size(x)]
-        r2 = squared_chord_block(places, some).clamp_min(torch.finfo(places.dtype).eps)
-        slopes = kernel.derivative(r2)
-        value += kernel(r2).sum(dim=1) / len(x)
-        gradient += 2 * (slopes.sum(dim=1, keepdim=True) * places - slopes @ some) / len(x)
-    return value, gradient
+        here = slice(start, start + 8 * block_size(x))
+        r2 = squared_chord_block(places, x[here]).clamp_min(torch.finfo(places.dtype).eps)
+        slopes = kernel.derivative(r2) * weight[here]
+        both[:, 0] += kernel(r2) @ weight[here]
+        both[:, 1:] += 2 * (slopes.sum(dim=1, keepdim=True) * places - slopes @ x[here])
+    both = ranks.sum(both)
+    return both[:, 0], both[:, 1:]
 
 
 class Polarization(Objective):
@@ -96,6 +113,7 @@ class Polarization(Objective):
     """
 
     choices = ("kernel", "samples", "steps")
+    of_weights = True
 
     def __init__(
         self,
@@ -104,14 +122,25 @@ class Polarization(Objective):
         samples: int = 256,
         steps: int = 64,
         generator: torch.Generator | None = None,
+        gather: Gather = False,
     ) -> None:
-        super().__init__()
+        super().__init__(gather=gather)
         check_kernel(kernel, Kernel)
         check_count("samples", samples)
         check_count("steps", steps, at_least=0)
         check_generator(generator)
         self.kernel, self.samples, self.steps, self.generator = kernel, samples, steps, generator
 
+    def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
+        """Starts for the points' dimension, dtype and device."""
+        return uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        starts = uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
-        return polarization(x, self.kernel, starts, steps=self.steps)
+        return polarization(x, self.kernel, self.draw(x), steps=self.steps)
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        found = nearest_among(x, others.against, others.ranks)
+        x = found.points + separation_from(x, found.points, found.side)
+        table, weight = others.with_fixed(x)
+        starts = others.ranks.agree(self.draw(x))
+        return _polarization(table, weight, self.kernel, starts, steps=self.steps, ranks=others.ranks)

@@ -15,8 +15,9 @@ from torch.autograd.function import once_differentiable
 
 from unclump import _numba
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump.circle import axis_circles, circle_coordinates, great_circles, unevenness
-from unclump.objectives._base import Objective
+from unclump.circle import axis_circles, circle_angles, circle_coordinates, great_circles, unevenness
+from unclump.distributed import Gather
+from unclump.objectives._base import Objective, Others
 from unclump.sphere import full_precision, inverse_norms, without_autocast
 
 Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
@@ -118,6 +119,28 @@ class _ToEvenSpacing(torch.autograd.Function):
 _to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply
 
 
+class _Angles(torch.autograd.Function):
+    """`circle_angles` with the gradient in the same closed form, bounded where a point has no place on the circle."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
+        ctx.d, coordinates = x.shape[1], circle_coordinates(x.detach(), circles)
+        ctx.save_for_backward(coordinates, inverse_norms(x), circles)
+        return torch.atan2(coordinates[:, 1], coordinates[:, 0])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+        coordinates, inverse_norm, circles = ctx.saved_tensors
+        smallest = torch.finfo(coordinates.dtype).eps ** 2
+        along = _coefficients(coordinates, len(circles) * grad_output, inverse_norm, smallest)
+        with without_autocast(grad_output.device):
+            return _combine(along, circles, ctx.d), None
+
+
+_angles: Callable[[Tensor, Tensor], Tensor] = _Angles.apply
+
+
 def _coefficients(
     coordinates: Float[Tensor, "k 2 n"], gap: Float[Tensor, "k n"], inverse_norm: Float[Tensor, " n"], smallest: float
 ) -> Float[Tensor, "k 2 n"]:
@@ -148,9 +171,14 @@ class Sliced(Objective):
     choices = ("circles", "axis_aligned")
 
     def __init__(
-        self, circles: int = 1, *, axis_aligned: bool = False, generator: torch.Generator | None = None
+        self,
+        circles: int = 1,
+        *,
+        axis_aligned: bool = False,
+        generator: torch.Generator | None = None,
+        gather: Gather = False,
     ) -> None:
-        super().__init__()
+        super().__init__(gather=gather)
         check_count("circles", circles)
         check_generator(generator)
         self.circles, self.axis_aligned, self.generator = circles, axis_aligned, generator
@@ -161,12 +189,27 @@ class Sliced(Objective):
             return axis_circles(self.circles, x.shape[1], generator=self.generator, device=x.device)
         return great_circles(self.circles, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
 
-    def forward(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        check_points(embeddings, at_least=2)
-        return self.value(full_precision(embeddings))
+    def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
+        check_points(embeddings, at_least=at_least)
+        return full_precision(embeddings)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return sliced(x, self.draw(x))
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        return self._gaps(x, others).square().sum() / (2 * self.circles)
+
+    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
+        return self._gaps(x, others)[:, others.fixed :].square().sum(dim=0) / (2 * self.circles)
+
+    def _gaps(self, x: Tensor, others: Others) -> Tensor:
+        """How far all angles are from even spacing: fixed points first, then those of the ranks."""
+        circles = others.ranks.agree(self.draw(x))
+        with without_autocast(x.device):
+            angles = others.ranks.rows(_angles(x, circles).mT).mT
+            if others.against is not None:
+                angles = torch.cat([circle_angles(others.against, circles), angles], dim=1)
+            return unevenness(angles)
 
 
 class SSW(Sliced):
@@ -174,3 +217,10 @@ class SSW(Sliced):
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return ssw(x, self.draw(x))
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        n = others.ranks.total + others.fixed
+        return super().value_among(x, others) * (2 / (n * (2 * math.pi) ** 2)) + 1 / (12 * n**2)
+
+    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
+        return Objective.terms_among(self, x, others)

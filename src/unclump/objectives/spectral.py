@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
+from unclump.distributed import Gather
 from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective
 from unclump.objectives.energy import RBF, check_finite_self
@@ -54,8 +55,8 @@ class LogDet(Objective):
 
     choices = ("kernel",)
 
-    def __init__(self, kernel: Kernel = RBF) -> None:
-        super().__init__()
+    def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
+        super().__init__(gather=gather)
         _check_definite(kernel)
         self.kernel = kernel
 

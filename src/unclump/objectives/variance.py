@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_points
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Others
 from unclump.sphere import full_precision
 
 
@@ -33,5 +33,13 @@ def negative_spherical_variance(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 class SphericalVariance(Objective):
     """`negative_spherical_variance` of raw embeddings."""
 
+    of_weights = True
+
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return negative_spherical_variance(x)
+
+    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
+        table, weight = others.with_fixed(x)
+        total = others.ranks.sum(table.sum(dim=0) if weight is None else weight @ table)
+        length: Tensor = vector_norm(total / (others.mass(x) + others.fixed))
+        return length - 1

@@ -1,0 +1,194 @@
+"""Queues, weights, masks and terms a row: each equal to its definition, or refused."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import unclump as uc
+from tests.cases import FEW, KERNELS, OBJECTIVES, value_and_gradient
+from unclump.between import kernel_sum_between, kernel_sums, nearest_between
+from unclump.pairs import kernel_sum
+
+each_objective = pytest.mark.parametrize("name", FEW)
+each_kernel = pytest.mark.parametrize("kernel", KERNELS[::3], ids=repr)
+
+MEANS_OVER_POINTS = (uc.MaxMin, uc.KoLeo, uc.Energy, uc.Uniformity)  # MMD is an Energy
+HAVE_TERMS = {name for name in OBJECTIVES if name.startswith(("MaxMin", "KoLeo", "Energy", "MMD", "Sliced"))}
+TAKE_WEIGHTS = {name for name in OBJECTIVES if not name.startswith(("Lloyd", "Sliced", "SSW", "LogDet"))}
+
+
+def among(name, x, **company):
+    return value_and_gradient(lambda x: OBJECTIVES[name]()(x, **company), x)
+
+
+@each_objective
+def test_masked_rows_are_not_there(name, points):
+    x = points(9, 4)
+    mask = torch.tensor([1, 1, 0, 1, 1, 1, 0, 1, 1], dtype=torch.bool)
+    value, gradient = among(name, x, weight=mask)
+    expected, expected_gradient = value_and_gradient(OBJECTIVES[name](), x[mask])
+    assert_close(value, expected)
+    assert_close(gradient[mask], expected_gradient)
+    assert not gradient[~mask].any()
+
+
+@each_objective
+def test_whole_weights_count_rows_or_are_refused(name, points):
+    """Where points are no pairs, weight 2 is the row twice; pairs of a row with itself have no weight."""
+    x, weight = points(6, 4), torch.tensor([1.0, 2, 1, 0, 1, 1], dtype=torch.float64)
+    if name not in TAKE_WEIGHTS:
+        with pytest.raises(TypeError, match="a boolean mask"):
+            among(name, x, weight=weight)
+        return
+    value, gradient = among(name, x, weight=weight)
+    assert_close(among(name, x, weight=3 * weight), (value, gradient))
+    if name.startswith(("Uniformity", "SphericalVariance", "Polarization(Laplace)")):
+        twice = torch.tensor([0, 1, 1, 2, 4, 5])
+        assert_close(value, OBJECTIVES[name]()(x[twice]), atol=1e-7, rtol=1e-7)
+
+
+@each_kernel
+def test_weighted_energy_is_its_definition(kernel, points):
+    x, queue, weight = points(6, 3).requires_grad_(), points(4, 3), torch.rand(6, dtype=torch.float64) + 0.1
+
+    def definition(x):
+        k = kernel((x.unsqueeze(1) - torch.cat([x, queue])).square().sum(dim=-1))
+        both = weight.unsqueeze(1) * torch.cat([weight, torch.ones(4, dtype=torch.float64)])
+        both = both * (1 - torch.eye(6, 10, dtype=torch.float64))
+        return torch.where(both > 0, k * both, 0).sum() / both.sum()
+
+    value = uc.Energy(kernel)(x, weight=weight, against=queue)
+    assert_close(value, definition(x.detach()))
+    assert torch.autograd.gradcheck(lambda x: uc.Energy(kernel)(x, weight=weight, against=queue), x)
+
+
+@each_objective
+def test_against_a_queue(name, points):
+    """Of the set as a whole the union counts; a mean over points stays one, and its others are in both."""
+    x, queue = points(5, 4), points(7, 4)
+    value, gradient = among(name, x, against=queue)
+    if not isinstance(OBJECTIVES[name](), MEANS_OVER_POINTS):
+        expected, expected_gradient = value_and_gradient(OBJECTIVES[name](), torch.cat([queue, x]))
+        assert_close((value, gradient), (expected, expected_gradient[7:]))
+        return
+    assert torch.autograd.gradcheck(lambda x: OBJECTIVES[name]()(x, against=queue), x.requires_grad_())
+    objective, everyone = OBJECTIVES[name](), torch.cat([x, queue])
+    if name.startswith(("MaxMin", "KoLeo")):
+        distances = uc.angle(x.unsqueeze(1), everyone) if "geodesic" in name else uc.chord(x.unsqueeze(1), everyone)
+        least = (distances + 9 * torch.eye(5, 12, dtype=torch.float64)).amin(dim=1)
+        least = least.square() if "squared" in name else least
+        assert_close(value, -(least.log() if name.startswith("KoLeo") else least).mean())
+    elif name.startswith("Uniformity"):
+        r2 = (x.unsqueeze(1) - everyone).square().sum(dim=-1)
+        assert_close(value, objective.kernel(r2).mean().log())
+
+
+@each_objective
+def test_an_empty_queue_is_none(name, points):
+    x = points(6, 4)
+    assert_close(among(name, x, against=x[:0]), value_and_gradient(OBJECTIVES[name](), x))
+
+
+@each_objective
+def test_no_gradient_flows_to_the_queue(name, points):
+    x, queue = points(5, 4), points(7, 4).requires_grad_()
+    OBJECTIVES[name]()(x.requires_grad_(), against=queue).backward()
+    assert queue.grad is None
+
+
+@each_objective
+def test_half_precision_queue_and_points_that_coincide_with_it_are_finite(name, points):
+    x = points(6, 4).float()
+    for dtype in (torch.float32, torch.bfloat16):
+        value, gradient = among(name, x.to(dtype), against=x[:3].to(dtype))
+        assert value.isfinite()
+        assert gradient.isfinite().all()
+
+
+@each_objective
+def test_terms_make_up_the_objective_or_are_refused(name, points):
+    x, queue = points(7, 4), points(3, 4)
+    mask = torch.tensor([1, 0, 1, 1, 1, 0, 1], dtype=torch.bool)
+    if name not in HAVE_TERMS:
+        with pytest.raises(ValueError, match="is no mean over points"):
+            OBJECTIVES[name]()(x, reduction="none")
+        return
+    for company in ({}, {"weight": mask}) if name.startswith("Sliced") else ({}, {"weight": mask, "against": queue}):
+        terms = OBJECTIVES[name]()(x, reduction="none", **company)
+        assert terms.shape == (7,)
+        value = OBJECTIVES[name]()(x, **company)
+        if "weight" in company:
+            assert not terms[~mask].any()
+            terms = terms[mask]
+        assert_close(terms.sum() if name.startswith("Sliced") else terms.mean(), value)
+    pull = torch.tensor([0.3, -1.0, 2.0, 0.0, 1.0, 1.0, 0.5], dtype=torch.float64)
+    function = lambda x: OBJECTIVES[name]()(x, reduction="none", against=queue) @ pull  # noqa: E731
+    assert torch.autograd.gradcheck(function, x.requires_grad_())
+
+
+def test_terms_of_weighted_energy_have_it_as_weighted_mean(points):
+    x, queue, weight = points(7, 4), points(3, 4), torch.rand(7, dtype=torch.float64)
+    terms = uc.Energy()(x, reduction="none", weight=weight, against=queue)
+    assert_close((weight @ terms) / weight.sum(), uc.Energy()(x, weight=weight, against=queue))
+
+
+def test_gradients_stay_bounded_where_a_point_has_no_place_on_the_circle():
+    x = torch.eye(5).requires_grad_()
+    uc.Sliced(4, axis_aligned=True)(x, reduction="none").sum().backward()
+    assert x.grad.isfinite().all()
+
+
+@each_kernel
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_between_two_parts_complete_the_sum_over_all(kernel, dtype, points):
+    x = points(600, 3).to(dtype)
+    x[590] = x[3]  # coinciding rows, in two parts
+    a, b = x[:580].clone().requires_grad_(), x[580:].clone().requires_grad_()
+    whole = x.clone().requires_grad_()
+    total = kernel_sum(whole, kernel)
+    parts = kernel_sum(a, kernel) + kernel_sum(b, kernel) + 2 * kernel_sum_between(b, a, kernel)
+    assert_close(parts, total, rtol=2e-6, atol=0)
+    assert_close(2 * kernel_sum_between(a, b, kernel, y_first=False), 2 * kernel_sum_between(b, a, kernel))
+    (expected,) = torch.autograd.grad(total, whole)
+    found = torch.cat(torch.autograd.grad(parts, (a, b)))
+    assert_close(found, expected, rtol=1e-4, atol=2e-5 * expected.abs().max().item())
+    assert_close(kernel_sums(x, kernel).sum(), total.detach(), rtol=2e-6, atol=0)
+
+
+@pytest.mark.parametrize("block", [3, 100])
+def test_the_nearest_of_another_table_is_found(block, points):
+    x, y = points(17, 3), points(23, 3)
+    index, r2 = nearest_between(x, y, block=block)
+    distances = torch.cdist(x, y)
+    assert_close(index, distances.argmin(dim=1))
+    assert_close(r2, distances.amin(dim=1).square())
+
+
+@pytest.mark.usefixtures("at_the_door")
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda x: uc.KoLeo()(x, weight=torch.ones(3)),
+            ValueError,
+            r"one number a row, got shape \(3,\)",
+        ),
+        (lambda x: uc.KoLeo()(x, weight=-torch.ones(5)), ValueError, "weights >= 0"),
+        (lambda x: uc.KoLeo()(x, weight=torch.full((5,), torch.nan)), ValueError, "weights >= 0"),
+        (lambda x: uc.KoLeo()(x, weight=torch.zeros(5)), ValueError, "two points or more, got 0"),
+        (lambda x: uc.KoLeo()(x[:1]), ValueError, "n >= 2"),
+        (lambda x: uc.KoLeo()(x, against=torch.eye(3)), ValueError, "against in the 4 dimensions"),
+        (lambda x: uc.KoLeo()(x, reduction="sum"), ValueError, "'mean', 'none', got 'sum'"),
+        (lambda x: uc.KoLeo(neighbours="faiss")(x, against=x), ValueError, "one table only"),
+        (lambda x: uc.KoLeo(gather=True)(x, reduction="none"), ValueError, "the terms of other ranks"),
+        (lambda x: uc.KoLeo(gather="all"), TypeError, "True, False, a torch.distributed process group"),
+    ],
+)
+def test_what_has_no_meaning_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call(torch.eye(5, 4) + 0.1)
+
+
+def test_one_row_against_a_queue_is_enough(points):
+    x, queue = points(1, 3), points(5, 3)
+    assert_close(uc.MaxMin()(x, against=queue), -uc.angle(x, queue).min())
