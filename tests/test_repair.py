@@ -138,3 +138,13 @@ def test_what_a_dtype_cannot_tell_apart_is_refused():
     x = planted(torch.bfloat16, d=3)
     with pytest.raises(ValueError, match="still nearer in bfloat16"):
         uc.separate_duplicates(x, max_move=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("n", [500, 3000])
+def test_duplicates_on_the_circle_come_apart_where_angles_are_tiny(n, dtype):
+    x = uc.uniform(n, 2, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    x[7] = x[3]
+    found = uc.separate_duplicates(x, generator=torch.Generator().manual_seed(0))
+    assert {3, 7} <= set(found.rows.tolist())
+    assert uc.nearest_angles(found.points)[[3, 7]].min() > found.within

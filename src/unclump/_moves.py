@@ -81,7 +81,7 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
         excess = length - max_move
         for _ in range(_TRIES):
             allowed = torch.where(excess > 0, (allowed - excess).clamp_min(0), allowed)
-            share = (allowed[far] / length[far]).unsqueeze(-1)
+            share = torch.where(length[far] > 0, allowed[far] / length[far], 0).unsqueeze(-1)
             rows[far] = (norms[far] * exp(start[far], share * there[far])).to(original.dtype)
             # What is too far now is so by rounding, and twice as much less will be rounded in another way.
             excess = 2 * (angle(start, project(rows.double())) - max_move)

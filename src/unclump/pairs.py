@@ -31,6 +31,8 @@ from unclump.sphere import angle, project, tangent, without_autocast
 
 Block = tuple[slice, slice]
 
+_GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
+
 
 def upper_triangle(n: int, block: int) -> Iterator[Block]:
     """The row and column slices of the blocks on and above the diagonal."""
@@ -265,9 +267,9 @@ class Pairs:
             self.pushes[rows] += 2 * side * push.sum(dim=1)
 
     def collected(self, dtype: torch.dtype) -> Tensor:
-        """The whole gradient; near antipodes nearly all of it is normal to the sphere, and would drown the rest."""
-        whole = self.gradient + self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
-        return whole if self.exact else narrow(tangent(self.wide, whole), dtype)
+        """The whole gradient."""
+        pushed = self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
+        return narrow(self.gradient + pushed, dtype)
 
 
 class _KernelSum(torch.autograd.Function):
@@ -328,26 +330,27 @@ def _sum_in_single(
         gradient, pushes = x.new_zeros(x.shape, dtype=torch.float64), x.new_zeros(len(x), dtype=torch.float64)
         for rows, columns in blocks:
             value, slopes, near = own.slopes_and_near(rows, columns, table)
-            total += value * (1 if rows == columns else 2)
+            total += value
             own.add_gradient(slopes, rows, columns, gradient)
             if rows != columns:
                 own.add_gradient(slopes.mT, columns, rows, gradient)
             if len(near.r2) > 0:
                 coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
                 r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
-                total += 2 * kernel(r2).sum().item()
+                total += kernel(r2).sum().item()
                 near_slopes = bounded(kernel.derivative(r2))
                 loops.add_forces(own.x, near, torch.where(coincide, 0, near_slopes), gradient)
                 push = torch.where(coincide, near_slopes, 0)
                 pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
         return total, gradient, pushes
 
-    totals, gradients, all_pushes = zip(*_numba.deal(sums, blocks), strict=True)
+    parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())))
+    totals, gradients, all_pushes = zip(*parts, strict=True)
     gradient, pushes = (functools.reduce(torch.add, parts) for parts in (gradients, all_pushes))
     pushed = pushes.nonzero().squeeze(-1)
     gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(chords.x[pushed].double())
     # By each of the points, and both orders of every pair: four times.
-    return narrow(gradient.new_tensor(sum(totals)), x.dtype), loops.tangent(chords.x, gradient, factor=4.0)
+    return narrow(gradient.new_tensor(2 * sum(totals)), x.dtype), narrow(4 * gradient, x.dtype)
 
 
 @lru_cache(maxsize=256)

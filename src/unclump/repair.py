@@ -74,7 +74,7 @@ def separate_duplicates(
     given = as_tensor(x).detach()
     start = directions(given)
     n, d = start.shape
-    usual = duplicate_angle(n, d)
+    usual = max(duplicate_angle(n, d), 8 * torch.finfo(given.dtype).eps)  # on the circle it may be below rounding
     within = usual if within is None else within
     _check_choices(within, max_move, generator)
     moving = moving_rows(frozen, given)
@@ -82,10 +82,10 @@ def separate_duplicates(
     rows = (clumped if moving is None else clumped & moving).nonzero()[:, 0]
     points = given.clone(memory_format=torch.contiguous_format)
     if len(rows) > 0:
-        apart = 2 * max(within, usual)
-        parted = _part(start, rows, apart, max_move, generator)
+        wanted = 2 * max(within, usual)
+        parted = _part(start, rows, wanted, max_move, generator)
         points[rows] = settle(parted, given[rows], keep_norms=True, max_move=max_move)
-        _check_parted(points, rows, within, apart)
+        _check_parted(points, rows, within, wanted)
     return Separated(like(points, x), rows, within)
 
 
@@ -144,7 +144,7 @@ def _pushes(
         for begin in range(0, len(others), _BLOCK[1]):
             columns = torch.arange(begin, min(begin + _BLOCK[1], len(others)), device=rows.device)
             there = table[others[columns]]
-            chords = (2 - 2 * here @ there.mT).clamp_min(0).sqrt()
+            chords = torch.cdist(here, there, compute_mode="donot_use_mm_for_euclid_dist")
             chords[rows[own].unsqueeze(1) == others[columns]] = math.inf
             smallest = min(smallest, chords.min().item())
             if smallest < wanted:

@@ -62,15 +62,20 @@ def share(loop: Callable[[int, int], object], count: int, *, at_least: int) -> N
         other.result()
 
 
-def deal(work: Callable[[Sequence[Job]], Result], jobs: Iterable[Job]) -> list[Result]:
+def deal(work: Callable[[Sequence[Job]], Result], jobs: Iterable[Job], *, most: int | None = None) -> list[Result]:
     """Deal jobs out to as many threads as torch may use: each calls `work` once, with every so manieth of them.
 
     A thread's own torch operations take no further threads. Those of a product that all threads share would wait for
     each other at its end, thousands of times over the blocks of a table.
+
+    Args:
+        work: Called once for each thread.
+        jobs: What is dealt out.
+        most: How many threads may be used at most.
     """
     jobs = list(jobs)
     threads = _thread_count()
-    parts = min(threads, len(jobs))
+    parts = min(threads, len(jobs), most or threads)
     if parts <= 1:
         return [work(jobs)]
     started = [_threads(os.getpid(), threads).submit(work, jobs[part::parts]) for part in range(parts)]
@@ -94,8 +99,13 @@ def _threads(process: int, count: int) -> ThreadPoolExecutor:
         begun.wait()
 
     pool = ThreadPoolExecutor(count, thread_name_prefix="unclump", initializer=begin)
-    for _ in range(count):
-        pool.submit(int)  # no thread is idle before all have begun, so that each call starts another
-    begun.wait()
-    torch.set_num_threads(before)  # what others begin with is as it was
+    try:
+        for _ in range(count):
+            pool.submit(int)  # no thread is idle before all have begun, so that each call starts another
+        begun.wait()
+    except BaseException:
+        begun.abort()  # the system gives no more threads: those that wait for them must end
+        raise
+    finally:
+        torch.set_num_threads(before)  # what others begin with is as it was
     return pool

@@ -23,7 +23,6 @@ NEAR = 0.1
 
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
-_LARGEST = float(np.finfo(np.float32).max)
 _A_THREAD = 2**16  # pairs that are worth a thread
 
 
@@ -66,7 +65,7 @@ class Blocks:
     def slopes_and_near(
         self, rows: slice, columns: slice, table: Float32[Tensor, "2048 4"]
     ) -> tuple[float, Float32[Tensor, "a b"], Near]:
-        """The sum of the far pairs' values, their slopes, with zeros for all others; and the near pairs."""
+        """The sum of the far pairs' values, each pair once; their slopes, with zeros for all others; the near pairs."""
         block = self.squared_chords(rows, columns)
         values, has_near = np.zeros(len(block)), np.zeros(len(block), np.bool_)
         counts = np.zeros(len(block) + 1, np.int64)
@@ -106,26 +105,6 @@ def add_forces(
 ) -> None:
     r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, by their differences."""
     _add_forces(x.numpy(), near.first.numpy(), near.second.numpy(), weights.numpy(), gradient.numpy())
-
-
-def tangent(x: Float32[Tensor, "n d"], gradient: Float64[Tensor, "n d"], factor: float) -> Float32[Tensor, "n d"]:
-    """The part of the gradient that is tangent at the points, times a factor, in single precision."""
-    result = torch.empty_like(x)
-    _tangent(x.numpy(), gradient.numpy(), factor, result.numpy())
-    return result
-
-
-@compiled_in_any_order
-def _tangent(x: Points, gradient: Float64[np.ndarray, "n d"], factor: float, result: Points) -> None:
-    for i in range(len(x)):
-        along, squared = 0.0, 0.0
-        for j in range(x.shape[1]):
-            along += gradient[i, j] * np.float64(x[i, j])
-            squared += np.float64(x[i, j]) * np.float64(x[i, j])
-        along = along / squared if squared > 0 else 0.0
-        for j in range(x.shape[1]):
-            whole = factor * (gradient[i, j] - along * np.float64(x[i, j]))
-            result[i, j] = min(max(whole, -_LARGEST), _LARGEST)
 
 
 @compiled_in_any_order
@@ -178,6 +157,7 @@ def _evaluate(
             c0, c1, c2, c3 = table[node, 0], table[node, 1], table[node, 2], table[node, 3]
             cubics[j, 0], cubics[j, 1], cubics[j, 2], cubics[j, 3] = c0, c1, c2, c3
         count, total = _ZERO, _ZERO
+        before = np.int32(i) if diagonal else np.int32(-1)  # pairs come twice there; rounding may tell them apart
         for j in range(block.shape[1]):
             aside = block[i, j] - middle
             far = abs(aside) < reach
@@ -185,6 +165,7 @@ def _evaluate(
             c0, c1, c2, c3 = cubics[j, 0], cubics[j, 1], cubics[j, 2], cubics[j, 3]
             value = c0 + t * (c1 + t * (c2 + t * c3))
             slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
+            value = value if np.int32(j) > before else _ZERO
             value, slope = value if far else _ZERO, slope if far else _INFINITY
             total += value
             block[i, j] = slope

@@ -63,10 +63,10 @@ def output_of(chosen: argparse.Namespace) -> Path:
     return output
 
 
-def check_output(output: Path, table: Table, *, in_place: bool) -> None:
-    """Refuse what could not be written, before the work."""
+def check_output(output: Path, table: Table, *, in_place: bool) -> str:
+    """Refuse what could not be written, before the work; the format that will be."""
     with on_the_command_line():
-        check_target(output, table, in_place=in_place)
+        return check_target(output, table, in_place=in_place)
 
 
 @contextmanager

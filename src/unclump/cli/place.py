@@ -4,9 +4,9 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unclump.files import FileError, Table, load, save
+from unclump.files import FileError, Table, save
 from unclump.files._refusals import shown
 
 EXAMPLES = """examples:
@@ -16,6 +16,10 @@ EXAMPLES = """examples:
 New rows come after the old ones, which stay to the bit. Their norm is the median norm of the table.
 """
 _SAMPLES = 10_000  # places to choose from, or four times the new rows
+_NAMELESS = ("npy", "safetensors")  # formats without a place for names
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def add_to(commands: Any) -> None:
@@ -41,7 +45,6 @@ def add_to(commands: Any) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """Read, check everything, place, write, tell."""
     import torch
-    from torch.linalg import vector_norm
 
     from unclump._checks import check_count
     from unclump.cli._tables import check_output, output_of, read_table
@@ -58,18 +61,33 @@ def run(chosen: argparse.Namespace) -> None:
     rows, d = table.points.shape
     # The door looks at the size of what will be written, which this has at no cost.
     as_large = table.points.new_zeros(1, d).expand(rows + count, d)
-    check_output(output, table.with_points(as_large, names=names), in_place=chosen.in_place)
+    form = check_output(output, table.with_points(as_large, names=names), in_place=chosen.in_place)
 
     points = full_precision(table.points)
     generator = torch.Generator().manual_seed(chosen.seed)
     directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
-    added = (directions * vector_norm(points.double(), dim=-1).median()).to(table.points.dtype)
+    added = (directions * _norms(points).median()).to(table.points.dtype)
+    if not (added.isfinite().all() and added.any(dim=-1).all()):
+        raise ValueError(
+            f"{shown(chosen.file)}: expected room for new rows of the median norm in "
+            f"{str(added.dtype).removeprefix('torch.')}, got infinite or zero ones; scale the table, or widen its dtype"
+        )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
     save(output, longer, in_place=chosen.in_place)
     print(_told(longer, rows))
     print(f"written to {shown(output)}")
-    if chosen.new is not None and chosen.names is not None and load(output, tensor=chosen.tensor).names is None:
+    if chosen.new is not None and chosen.names is not None and form in _NAMELESS:
         print(f"it has no place for names: those are the lines of {shown(chosen.names)}, then of {shown(chosen.new)}")
+
+
+def _norms(points: "Tensor") -> "Tensor":
+    """Those of the rows in double precision, from the smallest number to the largest."""
+    from torch.linalg import vector_norm
+
+    wide = points.double()
+    largest = wide.abs().amax(dim=-1, keepdim=True)
+    norms: Tensor = largest.squeeze(-1) * vector_norm(wide / largest, dim=-1)
+    return norms
 
 
 def _new_names(chosen: argparse.Namespace, table: Table) -> Sequence[str] | None:

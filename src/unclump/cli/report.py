@@ -3,8 +3,12 @@
 import argparse
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from unclump.files import Table
 
 EXAMPLES = """examples:
   unclump report words.safetensors                        writes words.report.html
@@ -40,12 +44,13 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump.files import load
+    from unclump.files._refusals import shown
     from unclump.report import report
 
     output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
     inputs = [path for path in (chosen.file, chosen.other) if path is not None]
-    _check_output(output, [*inputs, *([chosen.names] if chosen.names else [])])
     tables = [load(path, tensor=chosen.tensor, names=chosen.names) for path in inputs]
+    _check_output(output, tables)
     page = report(
         *tables,
         command=_command(chosen, inputs, output),
@@ -54,19 +59,26 @@ def run(chosen: argparse.Namespace) -> None:
     )
     _write(output, page)
     if not chosen.quiet:
-        print(output)
+        print(shown(output))
 
 
-def _check_output(output: Path, inputs: list[Path]) -> None:
-    """Refuse what cannot be written, before the work is done."""
+def _check_output(output: Path, tables: "Sequence[Table]") -> None:
+    """Refuse what cannot be written, before the work is done; above all, the files that were read."""
     from unclump.files import FileError
+    from unclump.files._refusals import about, check_regular
 
-    if not output.parent.is_dir():
-        raise FileError(f"{output}: its folder does not exist; make it first")
-    if output.is_dir():
-        raise FileError(f"{output}: is a folder; name a file in it")
-    if output.exists() and any(path.exists() and output.samefile(path) for path in inputs):
-        raise FileError(f"{output}: is what the table was read from; write elsewhere")
+    with about(output):
+        if not output.parent.is_dir():
+            raise FileError("its folder does not exist; make it first")
+        if output.is_dir():
+            raise FileError("is a folder; name a file in it")
+        if not output.exists():
+            return
+        check_regular(output)
+        sources = [table.source for table in tables if table.source is not None]
+        read = [file for source in sources for file in (source.path, *source.files, source.names_path)]
+        if any(file is not None and file.exists() and output.samefile(file) for file in read):
+            raise FileError("is what the table was read from; write elsewhere")
 
 
 def _write(output: Path, page: str) -> None:

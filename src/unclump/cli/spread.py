@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from unclump._checks import check_positive
+from unclump._checks import check_count, check_positive
 from unclump.files import Table, save
 from unclump.files._refusals import shown
 
@@ -116,7 +116,7 @@ class _Work:
         rows = len(table.points)
         self.batch_size = chosen.batch_size or (None if name in _WHOLE_TABLE or rows <= _BATCH else _BATCH)
         passes = min(max(_PASSES[0], 10_000_000 // rows), _PASSES[1])
-        self.steps = chosen.steps if chosen.steps is not None else passes * (rows // (self.batch_size or rows))
+        self.steps = chosen.steps if chosen.steps is not None else passes * max(1, rows // (self.batch_size or rows))
         self.progress = not chosen.quiet and sys.stderr.isatty()
 
     def spread(self, max_move: float | None) -> Any:
@@ -201,6 +201,8 @@ def _check(chosen: argparse.Namespace) -> list[float] | None:
     for option in ("max_move", "lr"):
         if getattr(chosen, option) is not None:
             check_positive(_flag(option), getattr(chosen, option))
+    if chosen.batch_size is not None:
+        check_count("--batch-size", chosen.batch_size, at_least=2)
     if strengths is not None:
         _refuse_with(chosen, "try_moves", ("output", "in_place", "max_move", "duplicates_only", "checkpoint"))
     if chosen.duplicates_only:

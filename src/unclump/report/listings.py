@@ -20,7 +20,7 @@ def clump_section(looked: Looked, called: str = "") -> str:
                 str(place),
                 count(len(group.rows)),
                 _chips(looked, group.rows),
-                "equal" if group.angle == 0 else degrees(group.angle),
+                "same direction" if group.angle == 0 else degrees(group.angle),
             ]
             for place, group in enumerate(found.clumps[:_MOST_CLUMPS], start=1)
         ]

@@ -73,7 +73,7 @@ def _map(
     looked: Looked, places: Float[np.ndarray, "k 2"], listed: Sequence[int], group_of: dict[int, int], kind: str
 ) -> Picture:
     """Dots; those of clumps above the others, the first of each with its name."""
-    standing_out = np.array([row in group_of for row in listed])
+    standing_out = np.array([row in group_of for row in listed], dtype=bool)
     size = "small" if len(listed) > 1000 else "medium" if len(listed) > 150 else "large"
     body = svg.dots(places[~standing_out], f"dots {kind} {size}") + svg.dots(places[standing_out], f"dots clump {size}")
     label = f"Map of {len(listed)} rows along the two principal axes; {int(standing_out.sum())} of them stand out."
@@ -122,7 +122,7 @@ def _globe(
 ) -> Picture:
     """Dots on a ball with its meridians, seen from without; the far side is pale."""
     lines = _graticule()
-    clumped = np.array([row in group_of for row in listed])
+    clumped = np.array([row in group_of for row in listed], dtype=bool)
     middle, size = GLOBE[0] / 2, "medium" if len(listed) > 150 else "large"
     size = "small" if len(listed) > 1500 else size
     turned = points @ view.T
