@@ -17,7 +17,7 @@ lint: .venv/ready
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 demo: .venv/ready
 	$(BIN)/python -m unclump.demo

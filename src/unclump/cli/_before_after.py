@@ -42,7 +42,7 @@ def state_of(x: Float[Tensor, "n d"]) -> State:
     else:
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:_SOME]
         near = angle(*(project(x[some].double()) for some in (rows, nearest_rows(x, rows, 1)[:, 0])))
-    return State(math.degrees(near.min()), math.degrees(near.median()), spherical_variance(x))
+    return State(math.degrees(near.min()), math.degrees(near.quantile(0.5)), spherical_variance(x))
 
 
 def change_of(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Change:

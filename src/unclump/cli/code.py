@@ -46,6 +46,7 @@ def add_to(commands: Any) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """Find the code, print it, write what was asked for."""
     from unclump.cli._output import check_output, write_points
+    from unclump.files._refusals import shown
 
     check_output(chosen.output)
     code = _find(chosen)
@@ -55,6 +56,9 @@ def run(chosen: argparse.Namespace) -> None:
     if chosen.plot is not None:
         _plot(code, chosen.plot)
     print(_json(code) if chosen.json else _table(code))
+    for written in (chosen.output, chosen.plot):
+        if written is not None and not chosen.quiet:
+            print(f"written to {shown(written)}", file=sys.stderr)
     if kept is not None:
         print(f"kept in {kept}" if kept else "not better than the catalogue's", file=sys.stderr)
 
@@ -113,7 +117,7 @@ def facts(code: "Code") -> dict[str, Any]:
         "optimal": code.optimal,
         "proof": code.proof,
     }
-    if n <= 5000:  # the contact graph of more points takes a while
+    if n <= 5000 and code.energy is None:  # of more points it takes a while; of least energy, they have no contacts
         result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
     if code.energy is not None:
         result["energy"] = code.energy
