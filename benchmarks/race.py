@@ -63,8 +63,12 @@ def run(side, row, steps):
 
 
 def first(seen, reached):
-    """The seconds at the first look where it is reached, or infinity."""
-    return next((look[0] for look in seen if reached(look)), math.inf)
+    """The seconds at the first look where it is reached, or None."""
+    return next((look[0] for look in seen if reached(look)), None)
+
+
+def shown(seconds):
+    return "never" if seconds is None else f"{seconds:.2f}"
 
 
 def main():
@@ -85,20 +89,19 @@ def main():
         goal = peer[-1][2]
         times = {
             "spread": [first(seen, lambda look: look[1] >= SPREAD) for seen in (peer, ours)],
-            "angle": [
-                first(seen, lambda look, goal=goal: look[2] is not None and look[2] >= goal) for seen in (peer, ours)
-            ],
+            "angle": [first(seen, lambda look, goal=goal: (look[2] or 0) >= goal) for seen in (peer, ours)],
             "all": [peer[-1][0], ours[-1][0]],
         }
-        found[row] = {"peer": peer, "ours": ours}
+        found[row] = {"goal": goal, "times": times, "peer": peer, "ours": ours}
+        spread, angle, whole = (list(map(shown, times[name])) for name in ("spread", "angle", "all"))
         print(
-            f"{row:<18}{times['spread'][0]:12.2f}{times['spread'][1]:8.2f}{math.degrees(goal):10.2f}°{times['angle'][0]:10.2f}"
-            f"{times['angle'][1]:8.2f}{times['all'][0]:18.2f}{times['all'][1]:8.2f}",
+            f"{row:<18}{spread[0]:>12}{spread[1]:>8}{math.degrees(goal):11.2f}°{angle[0]:>9}{angle[1]:>8}"
+            f"{whole[0]:>18}{whole[1]:>8}",
             flush=True,
         )
     chosen.output.parent.mkdir(exist_ok=True)
     configuration = {"n": N, "d": D, "kappa": KAPPA, "lr": LR, "steps": chosen.steps}
-    chosen.output.write_text(json.dumps({**configuration, "seconds, spherical variance, smallest angle": found}) + "\n")
+    chosen.output.write_text(json.dumps({**configuration, "spread": SPREAD, "rows": found}) + "\n")
 
 
 if __name__ == "__main__":

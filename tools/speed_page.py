@@ -23,7 +23,7 @@ def read(name):
 
 
 def seconds(value):
-    return "not reached" if math.isinf(value) else f"{value:.1f} s"
+    return "not reached" if value is None else f"{value:.1f} s"
 
 
 def steps():
@@ -93,26 +93,19 @@ ten thousand on.
 def race():
     found = read("race")
     rows = []
-    for name, sides in found["seconds, spherical variance, smallest angle"].items():
-        peer, ours = sides["peer"], sides["ours"]
-        goal = peer[-1][2]
-
-        def first(seen, reached):
-            return next((look[0] for look in seen if reached(look)), math.inf)
-
-        spread = [seconds(first(seen, lambda look: look[1] >= 0.99)) for seen in (ours, peer)]
-        angle = [
-            seconds(first(seen, lambda look, goal=goal: look[2] is not None and look[2] >= goal))
-            for seen in (ours, peer)
-        ]
-        rows.append([name, *spread, f"{math.degrees(goal):.1f}°", *angle])
+    for name, row in found["rows"].items():
+        (peer, ours), (slow, fast) = row["times"]["spread"], row["times"]["angle"]
+        rows.append(
+            [name, seconds(ours), seconds(peer), f"{math.degrees(row['goal']):.1f}°", seconds(fast), seconds(slow)]
+        )
     return f"""## From a clumped start
 
 `python benchmarks/race.py --steps {found["steps"]}`: {found["n"]:,} points in {found["d"]} dimensions from a power
 spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate ({found["lr"]:g}) on both
-sides. Time until the spherical variance is 0.99, and until the smallest angle is the one the peer ends with.
+sides. Time until the spherical variance is {found["spread"]}, and until the smallest angle is the one the peer ends
+with.
 
-{table(["row", "0.99: ours", "0.99: peer", "the peer's angle", "reached: ours", "reached: peer"], rows)}"""
+{table(["row", "spread: ours", "spread: peer", "the peer's angle", "reached: ours", "reached: peer"], rows)}"""
 
 
 def page():

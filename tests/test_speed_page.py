@@ -1,0 +1,14 @@
+"""The page of speeds says what the results say."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.skipif(not (ROOT / "docs/speed.md").exists(), reason="only in a checkout")
+def test_the_page_of_speeds_is_what_the_results_say():
+    subprocess.run([sys.executable, ROOT / "tools/speed_page.py", "--check"], check=True)
