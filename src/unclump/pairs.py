@@ -31,6 +31,7 @@ from unclump.sphere import angle, project, tangent, without_autocast
 
 Block = tuple[slice, slice]
 
+_OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
 _GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
 
 
@@ -238,6 +239,7 @@ class Pairs:
         self.apart = apart(x.dtype)
         self.gradient = torch.zeros_like(self.wide)
         self.pushes = self.wide.new_zeros(len(x))
+        self.opposite: Tensor | None = None  # of the latest block
 
     def block(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
         """Squared chords, and which of them belong to coinciding rows."""
@@ -249,17 +251,20 @@ class Pairs:
         if rows == columns:
             r2.fill_diagonal_(2)  # any harmless value: no kernel is singular there
         coincide = r2 <= self.coincident
+        self.opposite = None if self.exact else r2 > _OPPOSITE
         return torch.where(coincide, self.apart**2, r2), coincide
 
     def add_forces(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice) -> None:
         r"""Add the gradient of :math:`\sum_{i < j} w_{ij} r_{ij}^2` in this block, the weights being constants."""
-        self._add(weights, coincide, rows, columns, -1)
-        if rows != columns:
-            self._add(weights.mT, coincide.mT, columns, rows, 1)
-
-    def _add(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice, side: int) -> None:
         pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
-        pulled = pull.sum(dim=1, keepdim=True) * self.wide[rows] - pull @ self.wide[columns]
+        # Near antipodes the part that is normal to the sphere would drown the rest: it is left out there.
+        along = pull if self.opposite is None else torch.where(self.opposite, -pull, pull)
+        self._add(pull, along, push, rows, columns, -1)
+        if rows != columns:
+            self._add(pull.mT, along.mT, push.mT, columns, rows, 1)
+
+    def _add(self, pull: Tensor, along: Tensor, push: Tensor, rows: slice, columns: slice, side: int) -> None:
+        pulled = along.sum(dim=1, keepdim=True) * self.wide[rows] - pull @ self.wide[columns]
         self.gradient[rows] += 2 * pulled
         if rows == columns:  # the earlier row of a pair is pushed back, the later one forth
             self.pushes[rows] += 2 * (push.tril().sum(dim=1) - push.triu().sum(dim=1))

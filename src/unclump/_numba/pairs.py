@@ -8,14 +8,12 @@ measured again, by the differences of their coordinates in double precision.
 import math
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Float32, Float64, Int, Int64
 from torch import Tensor
 
-from unclump._numba import share
 from unclump._numba.compiler import compiled, compiled_in_any_order
 
 # Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
@@ -23,7 +21,6 @@ NEAR = 0.1
 
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
-_A_THREAD = 2**16  # pairs that are worth a thread
 
 
 Points = Float32[np.ndarray, "n d"]
@@ -69,17 +66,13 @@ class Blocks:
         block = self.squared_chords(rows, columns)
         values, has_near = np.zeros(len(block)), np.zeros(len(block), np.bool_)
         counts = np.zeros(len(block) + 1, np.int64)
-        share(
-            partial(_evaluate, block.numpy(), table.numpy(), rows == columns, values, has_near, counts[1:]),
-            len(block),
-            at_least=_rows(block),
-        )
+        _evaluate(block.numpy(), table.numpy(), rows == columns, values, has_near, counts[1:])
         ends = counts.cumsum()
         near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
         if has_near.any():
             lists = near.first.numpy(), near.second.numpy(), near.r2.numpy()
             places = self.x.numpy(), rows.start, columns.start, has_near, ends
-            share(partial(_near_pairs, block.numpy(), *places, *lists), len(block), at_least=64)
+            _near_pairs(block.numpy(), *places, *lists)
         return float(values.sum()), block, near
 
     def add_gradient(self, slopes: Float32[Tensor, "a b"], rows: slice, columns: slice, gradient: Tensor) -> None:
@@ -93,11 +86,6 @@ def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: 
     low, rise = values[:-1], values.diff()
     first, last = step * slopes[:-1], step * slopes[1:]
     return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
-
-
-def _rows(block: Tensor) -> int:
-    """How many rows of a block are worth a thread."""
-    return max(1, _A_THREAD // block.shape[1])
 
 
 def add_forces(
@@ -135,8 +123,6 @@ def _evaluate(
     values: Float64[np.ndarray, " a"],
     has_near: Bool[np.ndarray, " a"],
     counts: Numbers,
-    start: int,
-    stop: int,
 ) -> None:
     """Replace squared chords by slopes, and near ones by infinity; sum each row's values and count its near pairs.
 
@@ -146,7 +132,7 @@ def _evaluate(
     per_step, last = np.float32(table.shape[0] / (4 - 2 * NEAR)), np.int32(table.shape[0] - 1)
     columns = block.shape[1]
     nodes, cubics = np.empty(columns, np.int32), np.empty((columns, 4), np.float32)
-    for i in range(start, stop):
+    for i in range(block.shape[0]):
         for j in range(block.shape[1]):
             aside = block[i, j] - middle
             far = abs(aside) < reach  # NaN is not far, and is measured again
@@ -189,15 +175,13 @@ def _near_pairs(
     first: Numbers,
     second: Numbers,
     exact: Float64[np.ndarray, " k"],
-    start: int,
-    stop: int,
 ) -> None:
     """List the near pairs of each row, measured exactly, and leave zeros in their places.
 
     In a block on the diagonal a pair comes twice, and rounding may call it near in one place only: the earlier counts.
     """
     diagonal = row_start == column_start
-    for i in range(start, stop):
+    for i in range(block.shape[0]):
         k = ends[i]
         for j in range(block.shape[1]) if has_near[i] else range(0):
             if block[i, j] != np.inf:
@@ -248,7 +232,21 @@ def _add_forces(
 ) -> None:
     for k in range(len(first)):
         a, b = first[k], second[k]
+        own, other = _inverse_norm(x, a), _inverse_norm(x, b)
+        along = 0.0
         for j in range(x.shape[1]):
-            force = weights[k] * (np.float64(x[a, j]) - np.float64(x[b, j]))
-            gradient[a, j] += force
+            along += np.float64(x[a, j]) * np.float64(x[b, j])
+        # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
+        side = 1.0 if along > 0 else -1.0
+        for j in range(x.shape[1]):
+            force = weights[k] * (own * np.float64(x[a, j]) - side * other * np.float64(x[b, j]))
+            gradient[a, j] += side * force
             gradient[b, j] -= force
+
+
+@compiled_in_any_order
+def _inverse_norm(x: Points, i: int) -> float:
+    squared = 0.0
+    for j in range(x.shape[1]):
+        squared += np.float64(x[i, j]) * np.float64(x[i, j])
+    return 1 / math.sqrt(squared) if squared > 0 else 1.0
