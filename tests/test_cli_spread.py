@@ -54,7 +54,7 @@ def test_a_table_is_opened_and_told_before_and_after(capsys):
     assert uc.spherical_variance(after.points) > 0.95 > uc.spherical_variance(before.points) + 0.5
     for name, measure in [
         ("smallest angle", lambda x: math.degrees(uc.min_angle(x))),
-        ("median nearest angle", lambda x: math.degrees(uc.nearest_angles(x).median())),
+        ("median nearest angle", lambda x: math.degrees(uc.nearest_angles(x).quantile(0.5))),
         ("spherical variance", uc.spherical_variance),
     ]:
         assert [float(value) for value in told[name]] == pytest.approx(
@@ -242,7 +242,7 @@ REFUSED = {
     "kernel": (["words.npz", *OUT, "--objective", "mmd", "--option", "kernel=gausian"], "did you mean 'gaussian'?"),
     "kernel option": (["words.npz", *OUT, "--objective", "mmd", "--option", "kernel.gama=1"], "did you mean 'gamma'?"),
     "steps": (["words.npz", *OUT, "--steps", "0"], "expected steps >= 1"),
-    "batch size": (["words.npz", *OUT, "--batch-size", "1"], "expected batch_size >= 2"),
+    "batch size": (["words.npz", *OUT, "--batch-size", "1"], "expected --batch-size >= 2"),
     "lr": (["words.npz", *OUT, "--lr", "-1"], "expected --lr > 0"),
     "max move": (["words.npz", *OUT, "--max-move", "0"], "expected --max-move > 0"),
     "moves": (["words.npz", "--try-moves", "5;10"], "expected --try-moves as degrees such as 5,10,20"),

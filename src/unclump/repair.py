@@ -74,7 +74,7 @@ def separate_duplicates(
     given = as_tensor(x).detach()
     start = directions(given)
     n, d = start.shape
-    usual = max(duplicate_angle(n, d), 8 * torch.finfo(given.dtype).eps)  # on the circle it may be below rounding
+    usual = max(duplicate_angle(n, d), 4 * torch.finfo(given.dtype).eps)  # on the circle it may be below rounding
     within = usual if within is None else within
     _check_choices(within, max_move, generator)
     moving = moving_rows(frozen, given)
