@@ -200,9 +200,8 @@ def report(summary):
 
     level = [shares[0] for case in power.values() for shares in case.values()]
     off = max(abs(share - 0.05) for share in level)
-    weak = -1  # the strongest
-    middle = "; ".join(
-        f"{case}: " + ", ".join(f"{name} {100 * shares[weak]:.0f} %" for name, shares in rows.items())
+    strongest = "; ".join(
+        f"{case}: " + ", ".join(f"{name} {100 * shares[-1]:.0f} %" for name, shares in rows.items())
         for case, rows in power.items()
     )
     return {
@@ -256,7 +255,7 @@ def report(summary):
                 and all(max(rows["Rayleigh"][-1], rows["Ajne"][-1]) < 0.5 for c, rows in power.items() if "axial" in c),
                 "Rayleigh and Ajne are blind to axial clumps; the MMD with the Laplace kernel sees all kinds, where "
                 "they are strong.",
-                f"Rejected at strength {summary['strengths'][weak]}: {middle}.",
+                f"Rejected at strength {summary['strengths'][-1]}: {strongest}.",
             ),
         ],
     }

@@ -94,7 +94,7 @@ def bad_files(tmp_path):
         (["cut.npy"], "cut.npy"),
         (["broken.txt"], "line 3: expected 3 numbers, got 'x'"),
         (["good.npy", "--names", "names.txt"], "holds 1 names"),
-        (["good.npy", "--tensor", "key"], "leave out tensor='key'"),
+        (["good.npy", "--tensor", "key"], "leave out --tensor 'key'"),
         (["bad\x1b[31mname.npy"], r"bad\x1b[31mname.npy"),
     ],
     ids=lambda value: value[0].encode("unicode_escape").decode() if isinstance(value, list) else "",

@@ -217,7 +217,7 @@ def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
     for x in (table(n, d, torch.float32), clumped):
         fused, plain = both(monkeypatch, lambda x=x: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
         assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
-        assert_close(fused[1], plain[1], rtol=1e-5, atol=4e-6 * plain[1].abs().max().item())
+        assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)
@@ -278,7 +278,7 @@ def test_a_pair_that_rounding_calls_near_on_one_side_only_counts_once():
     inf, x = np.inf, table(3, 4, torch.float32).numpy()
     block = np.array([[0, inf, 0.5], [0.7, 0, 0.2], [inf, 0.2, 0]], np.float32)  # (0, 1) near above, (2, 0) below
     first, second, exact = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    _near_pairs(block, x, 0, 0, np.array([True, False, True]), np.array([0, 1, 1, 1]), first, second, exact)
+    _near_pairs(block, x, np.ones(3), 0, 0, np.array([True, False, True]), np.array([0, 1, 1, 1]), first, second, exact)
     assert block.tolist() == np.array([[0, 0, 0.5], [0, 0, 0.2], [0.5, 0.2, 0]], np.float32).tolist()
     assert (first[0], second[0]) == (0, 1)
     assert exact[0] == pytest.approx(float(((x[0] - x[1]).astype(float) ** 2).sum()), rel=1e-6)

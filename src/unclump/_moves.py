@@ -69,10 +69,17 @@ def settle(
     return torch.cat([_settle(new, old, keep_norms, max_move) for new, old in blocks])
 
 
+def norms_of(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
+    """The norms of rows that are not zero, in double precision, from the smallest number to the largest."""
+    rows = rows.double()
+    largest = rows.abs().amax(dim=-1, keepdim=True)
+    norms: Tensor = largest * vector_norm(rows / largest, dim=-1, keepdim=True)
+    return norms
+
+
 def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
     wide = original.double()
-    largest = wide.abs().amax(dim=-1, keepdim=True)
-    norms = largest * vector_norm(wide / largest, dim=-1, keepdim=True) if keep_norms else torch.ones_like(largest)
+    norms = norms_of(wide) if keep_norms else wide.new_ones(len(wide), 1)
     start, aim = project(wide), project(directions.double())
     rows = (norms * aim).to(original.dtype)
     if max_move is not None:

@@ -199,7 +199,7 @@ class _Sums(torch.autograd.Function):
             if rows == columns:
                 slopes.fill_diagonal_(0)
             both = wanted[rows, None] * weight[columns] + weight[rows, None] * wanted[columns]
-            pairs.add_forces(both * slopes, coincide, rows, columns)
+            pairs.add_forces(both * slopes, r2, coincide, rows, columns)
         return pairs.collected(table.dtype), None, None, None
 
 

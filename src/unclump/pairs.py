@@ -239,7 +239,6 @@ class Pairs:
         self.apart = apart(x.dtype)
         self.gradient = torch.zeros_like(self.wide)
         self.pushes = self.wide.new_zeros(len(x))
-        self.opposite: Tensor | None = None  # of the latest block
 
     def block(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
         """Squared chords, and which of them belong to coinciding rows."""
@@ -251,14 +250,13 @@ class Pairs:
         if rows == columns:
             r2.fill_diagonal_(2)  # any harmless value: no kernel is singular there
         coincide = r2 <= self.coincident
-        self.opposite = None if self.exact else r2 > _OPPOSITE
         return torch.where(coincide, self.apart**2, r2), coincide
 
-    def add_forces(self, weights: Tensor, coincide: Tensor, rows: slice, columns: slice) -> None:
+    def add_forces(self, weights: Tensor, r2: Tensor, coincide: Tensor, rows: slice, columns: slice) -> None:
         r"""Add the gradient of :math:`\sum_{i < j} w_{ij} r_{ij}^2` in this block, the weights being constants."""
         pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
         # Near antipodes the part that is normal to the sphere would drown the rest: it is left out there.
-        along = pull if self.opposite is None else torch.where(self.opposite, -pull, pull)
+        along = pull if self.exact else torch.where(r2 > _OPPOSITE, -pull, pull)
         self._add(pull, along, push, rows, columns, -1)
         if rows != columns:
             self._add(pull.mT, along.mT, push.mT, columns, rows, 1)
@@ -303,7 +301,7 @@ def sum_and_gradient(
     """
     if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
         with without_autocast(x.device):
-            return _sum_in_single(x, kernel, table, blocks, block)
+            return _sum_in_single(x, kernel, table, blocks, block, wanted=wanted)
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
     for rows, columns in blocks:
@@ -318,13 +316,13 @@ def sum_and_gradient(
                 slopes.fill_diagonal_(0)
             if weight is not None:
                 slopes = slopes * (weight[rows, None] * weight[columns])
-            pairs.add_forces(2 * slopes, coincide, rows, columns)  # both orders of every pair
+            pairs.add_forces(2 * slopes, r2, coincide, rows, columns)  # both orders of every pair
     return narrow(total, x.dtype), pairs.collected(x.dtype) if wanted else None
 
 
 def _sum_in_single(
-    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], block: int
-) -> tuple[Tensor, Tensor]:
+    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], block: int, *, wanted: bool
+) -> tuple[Tensor, Tensor | None]:
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
@@ -336,26 +334,32 @@ def _sum_in_single(
         for rows, columns in blocks:
             value, slopes, near = own.slopes_and_near(rows, columns, table)
             total += value
-            own.add_gradient(slopes, rows, columns, gradient)
-            if rows != columns:
-                own.add_gradient(slopes.mT, columns, rows, gradient)
-            if len(near.r2) > 0:
-                coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
-                r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
-                total += kernel(r2).sum().item()
+            if wanted:
+                own.add_gradient(slopes, rows, columns, gradient)
+                if rows != columns:
+                    own.add_gradient(slopes.mT, columns, rows, gradient)
+            if len(near.r2) == 0:
+                continue
+            coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
+            r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
+            total += kernel(r2).sum().item()
+            if wanted:
                 near_slopes = bounded(kernel.derivative(r2))
-                loops.add_forces(own.x, near, torch.where(coincide, 0, near_slopes), gradient)
+                own.add_forces(near, torch.where(coincide, 0, near_slopes), gradient)
                 push = torch.where(coincide, near_slopes, 0)
                 pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
         return total, gradient, pushes
 
     parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())))
     totals, gradients, all_pushes = zip(*parts, strict=True)
+    total = narrow(x.new_tensor(2 * sum(totals), dtype=torch.float64), x.dtype)
+    if not wanted:
+        return total, None
     gradient, pushes = (functools.reduce(torch.add, parts) for parts in (gradients, all_pushes))
     pushed = pushes.nonzero().squeeze(-1)
     gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(chords.x[pushed].double())
     # By each of the points, and both orders of every pair: four times.
-    return narrow(gradient.new_tensor(2 * sum(totals)), x.dtype), narrow(4 * gradient, x.dtype)
+    return total, narrow(4 * gradient, x.dtype)
 
 
 @lru_cache(maxsize=256)
@@ -383,16 +387,16 @@ class _KernelMatrix(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
         everything = slice(0, len(x))
         r2, coincide = Pairs(x).block(everything, everything)
-        ctx.save_for_backward(x, coincide, bounded(kernel.derivative(r2)).fill_diagonal_(0))
+        ctx.save_for_backward(x, r2, coincide, bounded(kernel.derivative(r2)).fill_diagonal_(0))
         on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
         return kernel(torch.where(on_diagonal, 0, r2))
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        x, coincide, slopes = ctx.saved_tensors
+        x, r2, coincide, slopes = ctx.saved_tensors
         pairs, everything = Pairs(x), slice(0, len(x))
-        pairs.add_forces((grad_output + grad_output.mT) * slopes, coincide, everything, everything)
+        pairs.add_forces((grad_output + grad_output.mT) * slopes, r2, coincide, everything, everything)
         return pairs.collected(x.dtype), None
 
 

@@ -8,6 +8,7 @@ measured again, by the differences of their coordinates in double precision.
 import math
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
 Numbers = Int[np.ndarray, " k"]
+Lengths = Float64[np.ndarray, " n"]
 
 
 @dataclass
@@ -44,16 +46,20 @@ class Blocks:
     """
 
     def __init__(self, x: Float32[Tensor, "n d"], size: int) -> None:
-        self.x = x.detach().contiguous()
+        self.x, self._size = x.detach().contiguous(), min(size, len(x)) ** 2
         self._left, self._right = (x.new_empty(len(x), x.shape[1] + 2) for _ in range(2))
-        _extend(self.x.numpy(), self._left.numpy(), self._right.numpy())
-        self._buffer = x.new_empty(min(size, len(x)) ** 2)
+        self._inverse_norms = x.new_empty(len(x), dtype=torch.float64)
+        _extend(self.x.numpy(), self._left.numpy(), self._right.numpy(), self._inverse_norms.numpy())
 
     def for_a_thread(self) -> "Blocks":
         """The same points, with a buffer of its own."""
         other = copy(self)
-        other._buffer = torch.empty_like(self._buffer)
+        vars(other).pop("_buffer", None)
         return other
+
+    @cached_property
+    def _buffer(self) -> Float32[Tensor, " k"]:
+        return self.x.new_empty(self._size)
 
     def squared_chords(self, rows: slice | Numbers, columns: slice) -> Float32[Tensor, "a b"]:
         a, b = self._left[rows], self._right[columns]
@@ -71,7 +77,7 @@ class Blocks:
         near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
         if has_near.any():
             lists = near.first.numpy(), near.second.numpy(), near.r2.numpy()
-            places = self.x.numpy(), rows.start, columns.start, has_near, ends
+            places = self.x.numpy(), self._inverse_norms.numpy(), rows.start, columns.start, has_near, ends
             _near_pairs(block.numpy(), *places, *lists)
         return float(values.sum()), block, near
 
@@ -79,6 +85,11 @@ class Blocks:
         r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the rows; the sum of the weights comes from the same product."""
         product = slopes @ self._right[columns]
         _add_gradient(product.numpy(), self.x[rows].numpy(), gradient[rows].numpy())
+
+    def add_forces(self, near: Near, weights: Float64[Tensor, " k"], gradient: Float64[Tensor, "n d"]) -> None:
+        r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, as unit points."""
+        pairs = near.first.numpy(), near.second.numpy(), near.r2.numpy()
+        _add_forces(self.x.numpy(), self._inverse_norms.numpy(), *pairs, weights.numpy(), gradient.numpy())
 
 
 def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
@@ -88,15 +99,8 @@ def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: 
     return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
 
 
-def add_forces(
-    x: Float32[Tensor, "n d"], near: Near, weights: Float64[Tensor, " k"], gradient: Float64[Tensor, "n d"]
-) -> None:
-    r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, by their differences."""
-    _add_forces(x.numpy(), near.first.numpy(), near.second.numpy(), weights.numpy(), gradient.numpy())
-
-
 @compiled_in_any_order
-def _extend(x: Points, left: Points, right: Points) -> None:
+def _extend(x: Points, left: Points, right: Points, inverse_norms: Lengths) -> None:
     d = x.shape[1]
     for i in range(len(x)):
         squared = 0.0
@@ -105,6 +109,7 @@ def _extend(x: Points, left: Points, right: Points) -> None:
             squared += np.float64(x[i, j]) * np.float64(x[i, j])
         left[i, d], right[i, d] = squared, 1
         left[i, d + 1], right[i, d + 1] = 1, squared
+        inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0
 
 
 @compiled
@@ -168,6 +173,7 @@ def _evaluate(
 def _near_pairs(
     block: Matrix,
     x: Points,
+    inverse_norms: Lengths,
     row_start: int,
     column_start: int,
     has_near: Bool[np.ndarray, " a"],
@@ -193,7 +199,7 @@ def _near_pairs(
             if diagonal:
                 block[j, i] = 0
             first[k], second[k] = row_start + i, column_start + j
-            exact[k] = _squared_chord_of_directions(x, first[k], second[k])
+            exact[k] = _squared_chord_of_directions(x, inverse_norms, first[k], second[k])
             k += 1
 
 
@@ -208,45 +214,32 @@ def squared_chord(x: Float[np.ndarray, "n d"], i: int, y: Float[np.ndarray, "m d
 
 
 @compiled_in_any_order
-def _squared_chord_of_directions(x: Points, i: int, k: int) -> float:
+def _squared_chord_of_directions(x: Points, inverse_norms: Lengths, i: int, k: int) -> float:
     """Between the points as unit as double precision can make them, by their differences or, near antipodes, sums."""
-    apart, together, first, second = 0.0, 0.0, 0.0, 0.0
+    apart, together = 0.0, 0.0
     for j in range(x.shape[1]):
-        a, b = np.float64(x[i, j]), np.float64(x[k, j])
+        a, b = inverse_norms[i] * np.float64(x[i, j]), inverse_norms[k] * np.float64(x[k, j])
         apart += (a - b) * (a - b)
         together += (a + b) * (a + b)
-        first += a * a
-        second += b * b
-    if first == 0 or second == 0:
-        return apart
-    length, other = math.sqrt(first), math.sqrt(second)
-    longer = (length - other) ** 2
-    if apart < together:
-        return max(apart - longer, 0.0) / (length * other)
-    return 4 - max(together - longer, 0.0) / (length * other)
+    return apart if apart <= together else 4 - together
 
 
 @compiled
 def _add_forces(
-    x: Points, first: Numbers, second: Numbers, weights: Float64[np.ndarray, " k"], gradient: Float64[np.ndarray, "n d"]
+    x: Points,
+    inverse_norms: Lengths,
+    first: Numbers,
+    second: Numbers,
+    r2: Float64[np.ndarray, " k"],
+    weights: Float64[np.ndarray, " k"],
+    gradient: Float64[np.ndarray, "n d"],
 ) -> None:
     for k in range(len(first)):
         a, b = first[k], second[k]
-        own, other = _inverse_norm(x, a), _inverse_norm(x, b)
-        along = 0.0
-        for j in range(x.shape[1]):
-            along += np.float64(x[a, j]) * np.float64(x[b, j])
         # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
-        side = 1.0 if along > 0 else -1.0
+        side = 1.0 if r2[k] < 2 else -1.0
+        own, other = inverse_norms[a], side * inverse_norms[b]
         for j in range(x.shape[1]):
-            force = weights[k] * (own * np.float64(x[a, j]) - side * other * np.float64(x[b, j]))
+            force = weights[k] * (own * np.float64(x[a, j]) - other * np.float64(x[b, j]))
             gradient[a, j] += side * force
             gradient[b, j] -= force
-
-
-@compiled_in_any_order
-def _inverse_norm(x: Points, i: int) -> float:
-    squared = 0.0
-    for j in range(x.shape[1]):
-        squared += np.float64(x[i, j]) * np.float64(x[i, j])
-    return 1 / math.sqrt(squared) if squared > 0 else 1.0

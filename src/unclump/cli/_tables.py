@@ -34,10 +34,15 @@ def add_output(command: argparse.ArgumentParser) -> None:
     command.add_argument("--in-place", action="store_true", help="replace FILE, once the new one is complete")
 
 
+def load_table(path: Path, chosen: argparse.Namespace) -> Table:
+    """A table, read as was chosen, whatever rows it has."""
+    with on_the_command_line():
+        return load(path, tensor=chosen.tensor, names=chosen.names)
+
+
 def read_table(chosen: argparse.Namespace) -> Table:
     """The table; rows without a direction are refused by number and name."""
-    with on_the_command_line():
-        table = load(chosen.file, tensor=chosen.tensor, names=chosen.names)
+    table = load_table(chosen.file, chosen)
     bad = bad_rows(table)
     if bad:
         listed = [

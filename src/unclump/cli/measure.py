@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-from pathlib import Path
 from typing import Any
 
 EXAMPLES = """examples:
@@ -17,6 +16,8 @@ Angles are in degrees. Rows are counted from 0. Rows that are NaN, infinite or z
 
 def add_to(commands: Any) -> None:
     """The command and its options."""
+    from unclump.cli._tables import add_input
+
     command = commands.add_parser(
         "measure",
         help="the health of a table of embeddings",
@@ -25,9 +26,7 @@ def add_to(commands: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("file", type=Path, metavar="FILE", help="a table in any format that unclump reads")
-    command.add_argument("--tensor", metavar="KEY", help="which of several: key, tensor or column")
-    command.add_argument("--names", type=Path, metavar="FILE", help="a file with the name of each row on a line")
+    add_input(command)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--seed", type=int, default=0, help="of the p-values that are simulated, below 20 rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -40,10 +39,10 @@ def run(chosen: argparse.Namespace) -> None:
 
     import torch
 
-    from unclump.files import load
+    from unclump.cli._tables import load_table
     from unclump.health import health
 
-    table = load(chosen.file, tensor=chosen.tensor, names=chosen.names)
+    table = load_table(chosen.file, chosen)
     found = health(
         table.points,
         names=table.names,

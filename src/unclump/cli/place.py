@@ -4,7 +4,7 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from unclump.files import FileError, Table, save
 from unclump.files._refusals import shown
@@ -17,9 +17,6 @@ New rows come after the old ones, which stay to the bit. Their norm is the media
 """
 _SAMPLES = 10_000  # places to choose from, or four times the new rows
 _NAMELESS = ("npy", "safetensors")  # formats without a place for names
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def add_to(commands: Any) -> None:
@@ -47,6 +44,7 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump._checks import check_count
+    from unclump._moves import norms_of
     from unclump.cli._tables import check_output, output_of, read_table
     from unclump.place import place
     from unclump.sphere import full_precision
@@ -66,7 +64,7 @@ def run(chosen: argparse.Namespace) -> None:
     points = full_precision(table.points)
     generator = torch.Generator().manual_seed(chosen.seed)
     directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
-    added = (directions * _norms(points).median()).to(table.points.dtype)
+    added = (directions * norms_of(points).median()).to(table.points.dtype)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
             f"{shown(chosen.file)}: expected room for new rows of the median norm in "
@@ -78,16 +76,6 @@ def run(chosen: argparse.Namespace) -> None:
     print(f"written to {shown(output)}")
     if chosen.new is not None and chosen.names is not None and form in _NAMELESS:
         print(f"it has no place for names: those are the lines of {shown(chosen.names)}, then of {shown(chosen.new)}")
-
-
-def _norms(points: "Tensor") -> "Tensor":
-    """Those of the rows in double precision, from the smallest number to the largest."""
-    from torch.linalg import vector_norm
-
-    wide = points.double()
-    largest = wide.abs().amax(dim=-1, keepdim=True)
-    norms: Tensor = largest.squeeze(-1) * vector_norm(wide / largest, dim=-1)
-    return norms
 
 
 def _new_names(chosen: argparse.Namespace, table: Table) -> Sequence[str] | None:

@@ -19,6 +19,8 @@ EXAMPLES = """examples:
 
 def add_to(commands: Any) -> None:
     """The command and its options."""
+    from unclump.cli._tables import add_input
+
     command = commands.add_parser(
         "report",
         help="the health of a table as one page",
@@ -29,11 +31,9 @@ def add_to(commands: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("file", type=Path, metavar="FILE", help="a table of embeddings, or a model's folder")
+    add_input(command)
     command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="where to (FILE's stem + .report.html)")
-    command.add_argument("--tensor", metavar="NAME", help="which of several tables in a file")
-    command.add_argument("--names", type=Path, metavar="FILE", help="the name of each row, one on a line")
     command.add_argument("--seed", type=int, default=0, help="of the samples of pairs and rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, and no word of what was written")
     command.set_defaults(run=run)
@@ -43,13 +43,13 @@ def run(chosen: argparse.Namespace) -> None:
     """Read, measure, write the page, say where it is."""
     import torch
 
-    from unclump.files import load
+    from unclump.cli._tables import load_table
     from unclump.files._refusals import shown
     from unclump.report import report
 
     output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
     inputs = [path for path in (chosen.file, chosen.other) if path is not None]
-    tables = [load(path, tensor=chosen.tensor, names=chosen.names) for path in inputs]
+    tables = [load_table(path, chosen) for path in inputs]
     _check_output(output, tables)
     page = report(
         *tables,
@@ -64,7 +64,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 def _check_output(output: Path, tables: "Sequence[Table]") -> None:
     """Refuse what cannot be written, before the work is done; above all, the files that were read."""
-    from unclump.files import FileError
+    from unclump.files import FileError, was_read
     from unclump.files._refusals import about, check_regular
 
     with about(output):
@@ -75,9 +75,7 @@ def _check_output(output: Path, tables: "Sequence[Table]") -> None:
         if not output.exists():
             return
         check_regular(output)
-        sources = [table.source for table in tables if table.source is not None]
-        read = [file for source in sources for file in (source.path, *source.files, source.names_path)]
-        if any(file is not None and file.exists() and output.samefile(file) for file in read):
+        if any(table.source is not None and was_read(output, table.source) for table in tables):
             raise FileError("is what the table was read from; write elsewhere")
 
 

@@ -31,7 +31,7 @@ from unclump.files._refusals import FLOATS, FileError, about, check_regular, par
 from unclump.files._table import BadRow, Source, Table, bad_rows
 from unclump.files._writing import replacing
 
-__all__ = ["BadRow", "FileError", "Source", "Table", "bad_rows", "check_target", "load", "save"]
+__all__ = ["BadRow", "FileError", "Source", "Table", "bad_rows", "check_target", "load", "save", "was_read"]
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,16 @@ def _check_not_read(path: Path, source: Source | None, *, in_place: bool) -> Non
     if _is_same(path, source.path):
         if not in_place:
             raise FileError("is what the table was read from; write elsewhere, or allow it with in_place=True")
-    elif any(_is_same(path, file) for file in (*source.files, source.names_path) if file is not None):
+    elif was_read(path, source):
         raise FileError("is a file that the table was read with; write elsewhere")
     elif path.is_dir() and source.format == _FOLDER:
         raise FileError("is a folder that exists; name a new one")
+
+
+def was_read(path: Path, source: Source) -> bool:
+    """Whether a file that is there is one of those that a table was read from, under whatever name or link."""
+    files = (source.path, *source.files, source.names_path)
+    return any(_is_same(path, file) for file in files if file is not None)
 
 
 def _is_same(path: Path, other: Path) -> bool:

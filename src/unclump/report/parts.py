@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unclump.report.text import escaped
+from unclump.report.text import escaped, words
 
 _SIGNS = {  # told by shape as well as by colour
     "good": '<path d="M2 6.5l3 3 5-7" fill="none" stroke="currentColor" stroke-width="2"/>',
@@ -35,11 +35,6 @@ class Row:
     uniform: str = ""
     meaning: str = ""
     far_off: tuple[bool, ...] = ()
-
-
-def words(text: str) -> str:
-    """Running text, of any length."""
-    return " ".join(escaped(word) for word in text.split())
 
 
 def section(title: str, *contents_html: str, note: str = "", long: bool = False) -> str:

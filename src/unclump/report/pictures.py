@@ -134,11 +134,11 @@ def _globe(
         f'<path class="{style}" data-part="{part}" d="{path}"/>'
         for style, part, path in (
             ("meridian far", "grid-far", "".join(_arc(line, middle, far=True) for line in grid)),
-            (f"dots {kind} far {size}", "far", _path(places[~front & ~clumped])),
-            (f"dots clump far {size}", "clump-far", _path(places[~front & clumped])),
+            (f"dots {kind} far {size}", "far", svg.dot_path(places[~front & ~clumped])),
+            (f"dots clump far {size}", "clump-far", svg.dot_path(places[~front & clumped])),
             ("meridian", "grid", "".join(_arc(line, middle, far=False) for line in grid)),
-            (f"dots {kind} {size}", "near", _path(places[front & ~clumped])),
-            (f"dots clump {size}", "clump", _path(places[front & clumped])),
+            (f"dots {kind} {size}", "near", svg.dot_path(places[front & ~clumped])),
+            (f"dots clump {size}", "clump", svg.dot_path(places[front & clumped])),
         )
     )
     label = f"Globe with {len(listed)} rows. Drag it, or use the arrow keys, to turn it."
@@ -196,7 +196,3 @@ def _arc(line: Float[np.ndarray, "k 3"], middle: float, *, far: bool) -> str:
             ends = (middle + _RADIUS * a[0], middle - _RADIUS * a[1], middle + _RADIUS * b[0], middle - _RADIUS * b[1])
             pieces.append("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*ends))
     return "".join(pieces)
-
-
-def _path(places: Float[np.ndarray, "k 2"]) -> str:
-    return "".join(f"M{x:.1f} {y:.1f}h0" for x, y in places)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from unclump.report.text import escaped
+from unclump.report.text import escaped, words
 
 WIDTH, HEIGHT = 400, 236
 _LEFT, _RIGHT, _TOP, _BOTTOM = 14, 16, 10, 40
@@ -36,15 +36,7 @@ class Frame:
 
 def figure(body: str, label: str, *, size: tuple[int, int] = (WIDTH, HEIGHT), kind: str = "chart") -> str:
     """A drawing with a description for those who cannot see it."""
-    return (
-        f'<svg class="{kind}" viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{escaped_long(label)}">'
-        f"{body}</svg>"
-    )
-
-
-def escaped_long(text: str) -> str:
-    """A description of ours, which may be longer than a name."""
-    return " ".join(escaped(word) for word in text.split())
+    return f'<svg class="{kind}" viewBox="0 0 {size[0]} {size[1]}" role="img" aria-label="{words(label)}">{body}</svg>'
 
 
 def steps(frame: Frame, edges: Float[np.ndarray, " k"], heights: Float[np.ndarray, " m"], style: str) -> str:
@@ -62,10 +54,14 @@ def line(frame: Frame, x: Float[np.ndarray, " k"], y: Float[np.ndarray, " k"], s
     return f'<path class="{style}" d="M{path}"/>'
 
 
+def dot_path(places: Float[np.ndarray, "k 2"]) -> str:
+    """Round dots: strokes without length."""
+    return "".join(f"M{_number(x)} {_number(y)}h0" for x, y in places)
+
+
 def dots(places: Float[np.ndarray, "k 2"], style: str) -> str:
-    """Round dots as one path of strokes without length."""
-    path = "".join(f"M{_number(x)} {_number(y)}h0" for x, y in places)
-    return f'<path class="{style}" d="{path}"/>'
+    """Round dots as one path."""
+    return f'<path class="{style}" d="{dot_path(places)}"/>'
 
 
 def x_axis(frame: Frame, title: str, ticks: Sequence[float], suffix: str = "") -> str:

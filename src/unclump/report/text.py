@@ -29,6 +29,11 @@ def escaped(text: str) -> str:
     return html.escape(visible(text), quote=True)
 
 
+def words(text: str) -> str:
+    """Running text, of any length."""
+    return " ".join(escaped(word) for word in text.split())
+
+
 def name_html(text: str) -> str:
     """A row's name, which may run from right to left without turning what stands beside it."""
     return f'<bdi class="name">{escaped(text)}</bdi>' if text else '<span class="name empty">(empty)</span>'
