@@ -1,4 +1,4 @@
-"""Writes experiments/README.md and docs/results.md from the files in results/.
+"""Writes experiments/README.md, docs/results.md and a part of docs/choosing.md from the files in results/.
 
     python experiments/table.py [--check]
 
@@ -12,6 +12,7 @@ import shlex
 import sys
 from pathlib import Path
 
+from _choosing import BEGIN, END, section
 from _common import FOLDER
 
 ROOT = Path(__file__).parents[1]
@@ -142,6 +143,12 @@ def page(found):
     return "\n".join(lines).rstrip() + "\n"
 
 
+def choosing(text, found):
+    """The page with its written part anew."""
+    before, _, rest = text.partition(BEGIN)
+    return before + section(found) + rest.partition(END)[2]
+
+
 def suffixes(name):
     """The endings of its figures' names; those of another experiment may begin alike."""
     longer = [other for other in NAMES if other != name and other.startswith(name)]
@@ -154,7 +161,12 @@ def main(argv=None):
     parser.add_argument("--check", action="store_true")
     chosen = parser.parse_args(argv)
     found = load()
-    wanted = {ROOT / "experiments/README.md": readme(found), ROOT / "docs/results.md": page(found)}
+    advice = ROOT / "docs/choosing.md"
+    wanted = {
+        ROOT / "experiments/README.md": readme(found),
+        ROOT / "docs/results.md": page(found),
+        advice: choosing(advice.read_text(), found),
+    }
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
     if chosen.check:
         if stale:
