@@ -79,8 +79,8 @@ def cost():
         parts.append(table(["objective", "time", "memory"], rows))
     parts.append(
         "Sliced and SSW take O(n log n) a circle and O(n) memory, Lloyd O(n) a sample; MaxMin, KoLeo, Energy, "
-        "Uniformity and MMD O(n²) over a whole table, in O(n) memory; LogDet keeps its n × n matrix. [Speed](speed.md) has the "
-        "comparison with plain torch."
+        "Uniformity and MMD O(n²) over a whole table, in O(n) memory; LogDet keeps its n × n matrix. [Speed](speed.md) "
+        "has the comparison with plain torch."
     )
     return "\n\n".join(parts)
 

@@ -2,12 +2,15 @@
 
 import json
 import math
+import re
+import shlex
 
 import numpy as np
 import pytest
 
 import unclump as uc
-from unclump.cli import main, parser
+from unclump import cli
+from unclump.cli import code, main, measure, parser, place, report, spread
 
 
 def test_a_code_is_told_with_its_angle_bound_and_proof(capsys):
@@ -87,3 +90,18 @@ def test_every_command_explains_itself_with_an_example(capsys):
     commands = next(action for action in parser()._actions if action.dest == "command").choices
     for name, command in commands.items():
         assert f"unclump {name}" in command.format_help().split("example")[1]
+
+
+def test_without_a_command_it_says_what_there_is(capsys):
+    assert main([]) == 0
+    assert "unclump code 24 3" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("module", [cli, measure, report, spread, place, code], ids=lambda module: module.__name__)
+def test_every_example_of_the_help_is_a_command(module):
+    lines = [line.strip() for line in module.EXAMPLES.splitlines() if line.startswith("  unclump")]
+    assert lines
+    for line in lines:
+        command = re.split(r"\s{2,}", line)[0]
+        chosen = parser().parse_args(shlex.split(command)[1:])
+        assert chosen.command == command.split()[1]

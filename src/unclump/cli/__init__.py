@@ -11,12 +11,28 @@ from importlib.metadata import version
 
 from unclump.cli import code, completion, demo, measure, place, report, spread
 
+EXAMPLES = """examples:
+  unclump measure model.safetensors            how healthy is a table of embeddings?
+  unclump report model.safetensors             the same as one page for the browser
+  unclump spread table.npy -o apart.npy        move its rows apart
+  unclump place table.npy --count 10 -o longer.npy
+                                               ten new rows where there is most room
+  unclump code 24 3                            24 directions in 3 dimensions, as far apart as can be
+
+unclump COMMAND --help tells the rest."""
+
 
 def parser() -> argparse.ArgumentParser:
     """All commands and their options."""
-    result = argparse.ArgumentParser(prog="unclump", description="Keep points apart on spheres.")
+    result = argparse.ArgumentParser(
+        prog="unclump",
+        description="Keep points apart on spheres.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
-    commands = result.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = result.add_subparsers(dest="command", metavar="COMMAND")
+    result.set_defaults(run=lambda chosen: result.print_help())
     for part in (measure, report, spread, place, code, demo, completion):
         part.add_to(commands)
     return result

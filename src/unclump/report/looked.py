@@ -57,10 +57,11 @@ class Looked:
     def closest(self) -> list[tuple[int, int, float]]:
         """The closest pairs as (row, row, angle), the closest first; every row is in one at most."""
         places = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST]
-        cosines = self.x[places] @ self.x.mT
+        points = self.x.double()  # single precision cannot tell near twins apart
+        cosines = points[places] @ points.mT
         cosines[torch.arange(len(places)), places] = -2  # no row is its own neighbour
         near = cosines.argmax(dim=1)
-        angles = angle(self.x[places].double(), self.x[near].double()).tolist()
+        angles = angle(points[places], points[near]).tolist()
         found: list[tuple[int, int, float]] = []
         taken: set[int] = set()
         for first, second, apart in sorted(
