@@ -34,7 +34,12 @@ SPECTRA = {
     (126, 7): [1 / 2, 0, -1 / 2, -1],
     (240, 8): [1 / 2, 0, -1 / 2, -1],
     (288, 16): [1 / 4, 0, -1 / 4, -1],
+    (104, 13): [1 / 4, 0, -1 / 4, -1],
+    (512, 16): [1 / 3, 0, -1 / 3, -1],
+    (1024, 16): [k / 7 for k in (3, 2, 1, 0, -1, -2, -3, -5)],
     (4320, 16): [1 / 2, 1 / 4, 0, -1 / 4, -1 / 2, -1],
+    (336, 21): [1 / 5, -1 / 5, -3 / 5],
+    (2112, 32): [1 / 4, 1 / math.sqrt(32), 0, -1 / math.sqrt(32), -1 / 4, -1],
     (56, 20): [1 / 15, -2 / 5],
     (50, 21): [1 / 21, -3 / 7],
     (77, 21): [1 / 12, -3 / 8],
@@ -212,12 +217,13 @@ def test_what_levenshtein_proved_is_sharp(n, d):
 
 
 @pytest.mark.parametrize(("n", "d"), NAMED)
-def test_only_kissing_configurations_lack_a_proof(n, d):
+def test_only_kissing_configurations_and_codes_of_signs_lack_a_proof(n, d):
     kissing = {(40, 5), (72, 6), (126, 7), (4320, 16), (49896, 22), (93150, 23)}
-    assert (exact_code(n, d).proof == "") is ((n, d) in kissing)
+    signs = {(104, 13), (512, 16), (1024, 16), (336, 21), (2112, 32)}
+    assert (exact_code(n, d).proof == "") is ((n, d) in kissing | signs)
 
 
-@pytest.mark.parametrize(("n", "d"), [(15, 3), (25, 4), (9, 4), (241, 8), (239, 8), (196559, 24), (1024, 16)])
+@pytest.mark.parametrize(("n", "d"), [(15, 3), (25, 4), (9, 4), (241, 8), (239, 8), (196559, 24), (1025, 16)])
 def test_what_is_not_known_is_not_claimed(n, d):
     assert exact_code(n, d) is None
 
@@ -257,6 +263,8 @@ def test_fields_obey_their_laws(p, k):
         np.testing.assert_array_equal(table, table.T)
         np.testing.assert_array_equal(table[neutral], np.arange(q))
         assert all(sorted(table[x, elements]) == list(elements) for x in elements)
+    np.testing.assert_array_equal(field.trace[add], (field.trace[:, None] + field.trace) % p)
+    assert sorted(set(field.trace)) == list(range(p))
 
 
 def test_the_golay_code_has_its_weights():

@@ -1,6 +1,7 @@
 """Arithmetic of small finite fields, as tables: enough for quadratic forms over them."""
 
 import itertools
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Int64
@@ -41,6 +42,18 @@ class Field:
             digits[0] = 0
             digits = (digits + carry * self.digits[top]) % self.p
         return powers
+
+    @cached_property
+    def trace(self) -> Int64[np.ndarray, " q"]:
+        """The sum of x, x^p, x^(p^2), ... for every x: a number below p, and a linear map."""
+        total = conjugate = np.arange(self.q)
+        for _ in range(self.k - 1):
+            power = conjugate
+            for _ in range(self.p - 1):
+                power = self.product[power, conjugate]
+            conjugate = power
+            total = self.sum[total, conjugate]
+        return total
 
     def structure(self) -> Int64[np.ndarray, "k k k"]:
         """Digit c of the product of t^i and t^j, at [c, i, j]: multiplication as a bilinear map of digits."""

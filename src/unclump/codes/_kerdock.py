@@ -37,22 +37,10 @@ def kerdock(k: int) -> Points:
 def kerdock_set(k: int) -> Int64[np.ndarray, "half_d d"]:
     """The values of every Q_s, one row each; column x + a d/2 is the vector (x, a)."""
     field = Field(2, 2 * k - 1)
-
-    def square(x: Int64[np.ndarray, "*shape"]) -> Int64[np.ndarray, "*shape"]:
-        squared: Int64[np.ndarray, "*shape"] = field.product[x, x]
-        return squared
-
-    def trace(x: Int64[np.ndarray, "*shape"]) -> Int64[np.ndarray, "*shape"]:
-        total = x
-        for _ in range(field.k - 1):
-            x = square(x)
-            total = total ^ x
-        return total
-
     x = np.arange(field.q)
     form, power = np.zeros_like(x), x
     for _ in range(k - 1):
-        power = square(power)
-        form ^= trace(field.product[x, power])
-    at_zero, linear = form[field.product], trace(field.product)
+        power = field.product[power, power]
+        form ^= field.trace[field.product[x, power]]
+    at_zero, linear = form[field.product], field.trace[field.product]
     return np.concatenate([at_zero, at_zero ^ linear], axis=1)

@@ -2,9 +2,9 @@ r"""Spherical codes known in closed form, recognised by the number of points and
 
 Built from their algebra, in float64; nothing is stored. Nearly all are proved optimal. Most of these are sharp: m
 cosines between points, and a spherical design of strength 2m - 1, for which Levenshtein's bound is attained [1, 2].
-A few are the best known kissing configurations, whose `proof` is empty. Two families go on beyond what is listed here:
-the Kerdock code in 1024 dimensions is proved optimal too, but has a million points and would take eight gigabytes, and
-isotropic subspaces exist for every prime power q.
+A few are the best known of their size, kissing configurations and codes of signs [3], whose `proof` is empty. Two
+families go on beyond what is listed here: the Kerdock code in 1024 dimensions is proved optimal too, but has a million
+points and would take eight gigabytes, and isotropic subspaces exist for every prime power q.
 
 References:
     [1] Levenshtein. Designs as maximum codes in polynomial metric spaces. Acta Applicandae Mathematicae 29, 1992.
@@ -18,9 +18,10 @@ from functools import cached_property, partial
 from math import cos, pi, sqrt
 
 import numpy as np
+from jaxtyping import Bool
 
 from unclump._checks import check_count
-from unclump.codes import _graphs, _lattices, _polyhedra, _polytopes
+from unclump.codes import _graphs, _lattices, _polyhedra, _polytopes, _signs
 from unclump.codes._kerdock import kerdock
 from unclump.codes._polytopes import Points
 
@@ -117,6 +118,10 @@ def _isotropic(p: int, k: int) -> Points:
     return _graphs.embed(_graphs.quadric(p, k), q * (q**2 - q + 1), near=1 / q**2, far=-1 / q)
 
 
+def _signed(blocks: Callable[[], Bool[np.ndarray, "b d"]]) -> Callable[[], Points]:
+    return lambda: _signs.signed_blocks(blocks())
+
+
 def _icosahedron_less_a_point() -> Points:
     return _polyhedra.icosahedron()[1:]
 
@@ -163,6 +168,11 @@ _CODES: dict[tuple[int, int], tuple[float, str, str, Callable[[], Points]]] = {
     (40, 5): (1 / 2, "roots of D5", "", partial(_whole, partial(_lattices.root_system, 5))),
     (72, 6): (1 / 2, "roots of E6", "", _in_e8(([2], 0), ([1, 1, 1, 1], 0))),
     (126, 7): (1 / 2, "roots of E7", "", _in_e8(([2], 0))),
+    (104, 13): (1 / 4, "signed lines of a plane of order 3", "", _signed(partial(_signs.plane, (0, 1, 3, 9)))),
+    (336, 21): (1 / 5, "signed lines of a plane of order 4", "", _signed(partial(_signs.plane, (0, 1, 4, 14, 16)))),
+    (512, 16): (1 / 3, "signed blocks of a biplane", "", _signed(_signs.biplane)),
+    (1024, 16): (3 / 7, "signed blocks of seven", "", _signed(_signs.blocks_of_seven)),
+    (2112, 32): (1 / 4, "Gold code and basis", "", partial(_signs.gold, 5)),
     (4320, 16): (1 / 2, "Barnes-Wall lattice", "", partial(_whole, _lattices.barnes_wall)),
     (49896, 22): (1 / 2, "laminated lattice in 22 dimensions", "", _in_leech((_A, 0), (_B, 0))),
     (93150, 23): (1 / 2, "laminated lattice in 23 dimensions", "", _in_leech((_A, 0))),
