@@ -67,7 +67,8 @@ def biplane() -> Bool[np.ndarray, "16 16"]:
     x = np.arange(16)
     bits = x[:, None] >> np.arange(4) & 1
     bent = bits[:, 0] * bits[:, 1] ^ bits[:, 2] * bits[:, 3]
-    return bent[x[:, None] ^ x] == 1
+    blocks: Bool[np.ndarray, "16 16"] = bent[x[:, None] ^ x] == 1
+    return blocks
 
 
 def blocks_of_seven() -> Bool[np.ndarray, "16 16"]:
