@@ -45,7 +45,7 @@ def regimes(found):
             [f"many points, spread: {size}", "smallest angle at the end", best(starts["uniform"], "min_degrees", "°")],
         ]
     if "dimensionality" in found:
-        for size, sizes in found["dimensionality"]["summary"].items():
+        for size, sizes in found["dimensionality"]["summary"]["sizes"].items():
             text = f"{best(sizes['rows'], 'min_degrees', '°')} (no arrangement exceeds {sizes['bound']:.2f}°)"
             rows.append([f"higher dimensions: {size}", "smallest angle at the end", text])
     return "## What was best where\n\n" + table(["regime", "measure", "best three"], rows)

@@ -122,7 +122,7 @@ def test_timing(quick):
 
 def test_dimensionality(quick):
     summary, _ = quick("dimensionality")
-    for size in summary.values():
+    for size in summary["sizes"].values():
         for row in size["rows"].values():
             assert row["start_degrees"]["mean"] < row["min_degrees"]["mean"] < size["bound"] < 90
 
