@@ -1,0 +1,68 @@
+"""The term that a regulariser adds to a loss."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unclump._checks import check_count, check_generator, check_number
+from unclump.integrations._tables import local_rows, numbers_here
+from unclump.objectives import Objective
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """An objective of a model's table, without its padding row, and how much it counts.
+
+    Example:
+        >>> from unclump.integrations._penalty import Penalty
+        >>> penalty = Penalty(SphericalVariance(), weight=0.5, rows=2)
+        >>> penalty(torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), 0)
+        tensor(-0.)
+    """
+
+    objective: Objective
+    weight: float
+    rows: int | None = None
+    """At most so many rows, drawn anew for each step; None for all."""
+    generator: torch.Generator | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective, Objective):
+            raise TypeError(
+                f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {self.objective!r}; "
+                "unclump.objective(name) makes one from its name"
+            )
+        check_number("weight", self.weight)
+        if self.weight < 0:
+            raise ValueError(f"expected weight >= 0, got {self.weight}: all objectives are lower where rows are apart")
+        if self.rows is not None:
+            check_count("rows", self.rows, at_least=2)
+        check_generator(self.generator)
+
+    def __call__(self, table: Float[Tensor, "n d"], padding: int | None) -> Float[Tensor, ""]:
+        """The weighted objective of the table, or of the rows that were drawn."""
+        return self.weight * self._value(table, padding)
+
+    def _value(self, table: Tensor, padding: int | None) -> Tensor:
+        if padding is None and self.rows is None:
+            value: Tensor = self.objective(table)
+            return value
+        here, group = local_rows(table)
+        numbers = self._drawn(numbers_here(table, padding), len(table) - (padding is not None))
+        if group is False:
+            value = self.objective(table[numbers])
+            return value
+        mask = torch.zeros(len(here), dtype=torch.bool, device=numbers.device)
+        value = self.objective(table, weight=mask.index_fill(0, numbers, True))
+        return value
+
+    def _drawn(self, numbers: Int[Tensor, " k"], total: int) -> Int[Tensor, " j"]:
+        """Of the rows that are here their share of those wanted."""
+        if self.rows is None or self.rows >= total:
+            return numbers
+        wanted = round(self.rows * len(numbers) / total)
+        device = "cpu" if self.generator is None else self.generator.device
+        order = torch.randperm(len(numbers), generator=self.generator, device=device)
+        return numbers[order[:wanted].to(numbers.device)]
