@@ -17,6 +17,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.cases import FEW, OBJECTIVES, value_and_gradient
+from tests.sharded import check_fsdp, check_metric, check_replicas  # noqa: F401
 from unclump.distributed import Ranks
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.

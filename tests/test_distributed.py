@@ -36,7 +36,8 @@ def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
-    run(2, ["-m", "tests.ranks", "objectives,company,measures,training,dtensor,disperse", str(tmp_path)], ROOT)
+    again = "objectives,company,measures,training,dtensor,disperse"
+    run(2, ["-m", "tests.ranks", f"{again},fsdp,replicas,metric", str(tmp_path)], ROOT)
 
 
 def test_examples_of_the_page_run(tmp_path):

@@ -20,10 +20,10 @@ LAYERS = [
     {"disperse", "codes", "figures", "_health_found"},
     {"health"},
     {"demo", "report"},
-    {"cli"},
+    {"cli", "integrations"},
 ]
 # The only neighbours that may speak to each other.
-WITHIN = {(part, part) for part in ("_numba", "objectives", "codes", "cli", "files", "report")}
+WITHIN = {(part, part) for part in ("_numba", "objectives", "codes", "cli", "files", "report", "integrations")}
 
 
 def imports():

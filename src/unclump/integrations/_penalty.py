@@ -1,5 +1,6 @@
 """The term that a regulariser adds to a loss."""
 
+import copy
 from dataclasses import dataclass
 
 import torch
@@ -7,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_number
+from unclump.distributed import Shards
 from unclump.integrations._tables import local_rows, numbers_here
 from unclump.objectives import Objective
 
@@ -14,6 +16,10 @@ from unclump.objectives import Objective
 @dataclass(frozen=True)
 class Penalty:
     """An objective of a model's table, without its padding row, and how much it counts.
+
+    On many processes it is always that of the whole table. Where every rank has all of it, as under DDP, or within a
+    step of FSDP2, each computes the same and the average of gradients leaves it so; rows of a `DTensor` stay where
+    they are.
 
     Example:
         >>> from unclump.integrations._penalty import Penalty
@@ -29,14 +35,12 @@ class Penalty:
     generator: torch.Generator | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.objective, Objective):
-            raise TypeError(
-                f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {self.objective!r}; "
-                "unclump.objective(name) makes one from its name"
+        check_term(self.objective, self.weight)
+        if self.objective.gather is not False:
+            raise ValueError(
+                f"expected an objective without gather, got {self.objective!r}: a model's table is the same on all ranks, "
+                "and where FSDP2 has spread it, that is seen by itself"
             )
-        check_number("weight", self.weight)
-        if self.weight < 0:
-            raise ValueError(f"expected weight >= 0, got {self.weight}: all objectives are lower where rows are apart")
         if self.rows is not None:
             check_count("rows", self.rows, at_least=2)
         check_generator(self.generator)
@@ -46,16 +50,17 @@ class Penalty:
         return self.weight * self._value(table, padding)
 
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
-        if padding is None and self.rows is None:
-            value: Tensor = self.objective(table)
-            return value
         here, group = local_rows(table)
+        objective = self.objective if group is False else _spread(self.objective)
+        if padding is None and self.rows is None:
+            value: Tensor = objective(table)
+            return value
         numbers = self._drawn(numbers_here(table, padding), len(table) - (padding is not None))
         if group is False:
-            value = self.objective(table[numbers])
+            value = objective(table[numbers])
             return value
         mask = torch.zeros(len(here), dtype=torch.bool, device=numbers.device)
-        value = self.objective(table, weight=mask.index_fill(0, numbers, True))
+        value = objective(table, weight=mask.index_fill(0, numbers, True))
         return value
 
     def _drawn(self, numbers: Int[Tensor, " k"], total: int) -> Int[Tensor, " j"]:
@@ -66,3 +71,22 @@ class Penalty:
         device = "cpu" if self.generator is None else self.generator.device
         order = torch.randperm(len(numbers), generator=self.generator, device=device)
         return numbers[order[:wanted].to(numbers.device)]
+
+
+def check_term(objective: Objective, weight: float) -> None:
+    """Refuse what is no objective, such as its name, or would pull points together."""
+    if not isinstance(objective, Objective):
+        raise TypeError(
+            f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
+            "unclump.objective(name) makes one from its name"
+        )
+    check_number("weight", weight)
+    if weight < 0:
+        raise ValueError(f"expected weight >= 0, got {weight}: all objectives are lower where points are apart")
+
+
+def _spread(objective: Objective) -> Objective:
+    """The same for the rows of a table that is spread over ranks; its generator is the same one."""
+    spread = copy.copy(objective)
+    spread.gather = Shards()
+    return spread

@@ -1,6 +1,7 @@
 """What a callback sees when it looks at a table: measures, nearest angles, and whether the table has collapsed."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -81,6 +82,21 @@ class Watch:
         below = [(name, found[name], bound) for name, bound in self.least.items() if found[name] < bound]
         faults += [f"{name} is {value:.3g}, below {bound:g}" for name, value, bound in below]
         return Seen(found, nearest, "; ".join(faults) or None)
+
+
+@dataclass
+class Alarm:
+    """Warns when a table collapses, once until it recovers, and says whether training is to stop."""
+
+    on_collapse: str
+    collapsed: bool = False
+
+    def rings(self, table: str, step: int, collapse: str | None) -> bool:
+        """Hear what was seen at a step; True to stop."""
+        if collapse is not None and not self.collapsed:
+            warnings.warn(f"{table} has collapsed at step {step}: {collapse}", stacklevel=2)
+        self.collapsed = collapse is not None
+        return self.collapsed and self.on_collapse == "stop"
 
 
 def _evenly(count: int, total: int, rows: int | None) -> Tensor:

@@ -1,6 +1,5 @@
 """Lightning (extra `[lightning]`): a callback that watches a table, and a mixin that regularises tables."""
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from unclump.integrations._histograms import send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.integrations._required import required
 from unclump.integrations._tables import named_table
-from unclump.integrations._watch import LEAST, Watch
+from unclump.integrations._watch import LEAST, Alarm, Watch
 from unclump.objectives import Objective
 
 with required("lightning"):
@@ -46,22 +45,23 @@ class DispersionCallback(Callback):
         on_collapse: str = "warn",
     ) -> None:
         self.table, self.watch = table, Watch(every, rows, least, on_collapse)
-        self._looked_at, self._collapsed = -1, False
+        self._alarm, self._looked_at = Alarm(on_collapse), -1
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look at the table as training finds it."""
+        """Look at the table as training finds it; that it has collapsed before is no reason to stop."""
         self._look(trainer, pl_module)
 
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         """Look when it is time; batches whose gradients are still being collected are no steps."""
-        step = trainer.global_step
-        if step % self.watch.every == 0 and step != self._looked_at:
-            found = self._look(trainer, pl_module)
-            pl_module.log_dict(found, logger=False, on_step=True, on_epoch=False)  # for monitors; loggers have it
+        if trainer.global_step % self.watch.every or trainer.global_step == self._looked_at:
+            return
+        found, stop = self._look(trainer, pl_module)
+        pl_module.log_dict(found, logger=False, on_step=True, on_epoch=False)  # for monitors; loggers have it
+        trainer.should_stop = trainer.should_stop or stop
 
-    def _look(self, trainer: Trainer, pl_module: LightningModule) -> dict[str, float]:
+    def _look(self, trainer: Trainer, pl_module: LightningModule) -> tuple[dict[str, float], bool]:
         seen, step = self.watch.look(*named_table(pl_module, self.table)), trainer.global_step
         self._looked_at = step
         found = {f"{self.table}/{name}": value for name, value in seen.measures.items()}
@@ -69,11 +69,7 @@ class DispersionCallback(Callback):
             logger.log_metrics(found, step=step)
             name = f"{self.table}/nearest_angles"
             send_histogram(logger.experiment, name, seen.nearest, step, step_name="trainer/global_step")
-        if seen.collapse is not None and not self._collapsed:
-            warnings.warn(f"{self.table} has collapsed at step {step}: {seen.collapse}", stacklevel=2)
-            trainer.should_stop = trainer.should_stop or self.watch.on_collapse == "stop"
-        self._collapsed = seen.collapse is not None
-        return found
+        return found, self._alarm.rings(self.table, step, seen.collapse)
 
 
 class DispersionMixin:
@@ -104,7 +100,7 @@ class DispersionMixin:
 
         Args:
             table: The name of a parameter, or of the module that holds it. A padding row does not take part.
-            objective: Any. A table is the same on all ranks: no `gather`, but `Shards()` where FSDP2 has spread it.
+            objective: Any, of the whole table: no `gather`, on many processes either.
             weight: How much it counts in the loss.
             rows: How many rows, drawn anew for each step, take part; None for all.
             generator: For this draw.

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from unclump.integrations._penalty import Penalty
+from unclump.integrations._penalty import check_term
 from unclump.integrations._required import required
 from unclump.objectives import Objective
 
@@ -34,7 +34,8 @@ class DispersionLoss(nn.Module):
     def __init__(self, model: SentenceTransformer, loss: nn.Module, objective: Objective, *, weight: float) -> None:
         super().__init__()
         self.model, self.loss = model, loss
-        self._penalty = Penalty(objective, weight)
+        check_term(objective, weight)
+        self.objective, self.weight = objective, weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Float[Tensor, ""]:
         """The sum of both; only the other loss where there are fewer than two sentences."""
@@ -44,8 +45,8 @@ class DispersionLoss(nn.Module):
             value: Tensor = self.loss(columns, labels)
         finally:
             hook.remove()
-        apart = [self._penalty(column, None) for column in self._columns(seen, len(columns)) if self._is_enough(column)]
-        return value + torch.stack(apart).mean() if apart else value
+        apart = [self.objective(column) for column in self._columns(seen, len(columns)) if self._is_enough(column)]
+        return value + self.weight * torch.stack(apart).mean() if apart else value
 
     def _columns(self, seen: list[Tensor], count: int) -> list[Tensor]:
         """The embeddings of each column: several may have gone through the model as one batch, one after the other."""
@@ -63,12 +64,12 @@ class DispersionLoss(nn.Module):
         return [column for batch in seen for column in torch.split(batch, max(rows, 1))]
 
     def _is_enough(self, column: Tensor) -> bool:
-        return len(column) > 1 or self._penalty.objective.gather is not False  # all ranks must make the same calls
+        return len(column) > 1 or self.objective.gather is not False  # all ranks must make the same calls
 
     def get_config_dict(self) -> dict[str, Any]:
         """For the model card."""
         return {
             "loss": type(self.loss).__name__,
-            "objective": str(self._penalty.objective),
-            "weight": self._penalty.weight,
+            "objective": str(self.objective),
+            "weight": self.weight,
         }

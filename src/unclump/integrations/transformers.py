@@ -4,7 +4,6 @@ Two ways to regularise. `dispersion_loss` is a `compute_loss_func` for any `Trai
 that adds the term to whatever loss the model computes, for models whose loss is no plain cross-entropy of their logits.
 """
 
-import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from unclump.integrations._histograms import send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.integrations._required import required
-from unclump.integrations._watch import LEAST, Watch
+from unclump.integrations._watch import LEAST, Alarm, Watch
 from unclump.objectives import Objective
 
 with required("transformers"):
@@ -146,22 +145,22 @@ class DispersionCallback(TrainerCallback):
         on_collapse: str = "warn",
     ) -> None:
         input_embedding(trainer.model)
-        self.trainer, self.watch, self._collapsed = trainer, Watch(every, rows, least, on_collapse), False
+        self.trainer, self.watch, self._alarm = trainer, Watch(every, rows, least, on_collapse), Alarm(on_collapse)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **options: Any
     ) -> None:
-        """Look at the table as training finds it."""
+        """Look at the table as training finds it; that it has collapsed before is no reason to stop."""
         self._look(state, control)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **options: Any
     ) -> None:
         """Look when it is time."""
-        if state.global_step % self.watch.every == 0:
-            self._look(state, control)
+        if state.global_step % self.watch.every == 0 and self._look(state, control):
+            control.should_training_stop = True
 
-    def _look(self, state: TrainerState, control: TrainerControl) -> None:
+    def _look(self, state: TrainerState, control: TrainerControl) -> bool:
         seen, step = self.watch.look(*input_embedding(self.trainer.model)), state.global_step
         due = control.should_log
         self.trainer.log({f"embedding/{name}": value for name, value in seen.measures.items()})
@@ -169,11 +168,7 @@ class DispersionCallback(TrainerCallback):
         if state.is_world_process_zero:
             for writer in map(_writer, self.trainer.callback_handler.callbacks):
                 send_histogram(writer, "embedding/nearest_angles", seen.nearest, step, step_name="train/global_step")
-        if seen.collapse is not None and not self._collapsed:
-            warnings.warn(f"the input embedding has collapsed at step {step}: {seen.collapse}", stacklevel=2)
-        if seen.collapse is not None and self.watch.on_collapse == "stop":
-            control.should_training_stop = True
-        self._collapsed = seen.collapse is not None
+        return self._alarm.rings("the input embedding", step, seen.collapse)
 
 
 def _penalty(
