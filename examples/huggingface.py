@@ -28,9 +28,11 @@ RESULT, PAGE = ROOT / "results/huggingface.json", ROOT / "docs/huggingface_resul
 PAD, UNKNOWN, MASK = range(3)
 HIDDEN = 0.15  # the part of the words that is masked
 REGULARISERS = {
-    "none": lambda generator: None,
-    "Sliced(13)": lambda generator: {"objective": uc.Sliced(13, generator=generator), "weight": 1e-3},
-    "KoLeo, 1024 rows": lambda generator: {
+    "none": lambda words, generator: None,
+    "Sliced(13)": lambda words, generator: {  # a sum over rows
+        "objective": uc.Sliced(13, generator=generator), "weight": 4 / words,
+    },
+    "KoLeo, 1024 rows": lambda words, generator: {
         "objective": uc.KoLeo(), "weight": 0.1, "rows": 1024, "generator": generator,
     },
 }  # fmt: skip
@@ -94,7 +96,7 @@ def measured(model):
     return {name: getattr(found, name) for name in names}
 
 
-def trained(name, seed, setting, train, validation, folder):
+def trained(name, seed, setting, texts, folder):
     """One run: the measures before and after, and how well the words are filled in."""
     set_seed(seed)
     config = BertConfig(
@@ -103,7 +105,7 @@ def trained(name, seed, setting, train, validation, folder):
         pad_token_id=PAD, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model, generator = BertForMaskedLM(config), torch.Generator().manual_seed(seed)
-    options = REGULARISERS[name](generator)
+    options = REGULARISERS[name](setting["vocabulary"], generator)
     before = measured(model)
     masks = torch.Generator().manual_seed(seed)
     arguments = TrainingArguments(
@@ -114,7 +116,7 @@ def trained(name, seed, setting, train, validation, folder):
     trainer = Trainer(
         model,
         arguments,
-        train_dataset=train,
+        train_dataset=texts[0],
         data_collator=lambda batch: masked(batch, masks),
         compute_loss_func=None if options is None else dispersion_loss(model, **options),
     )
@@ -128,7 +130,7 @@ def trained(name, seed, setting, train, validation, folder):
         if "embedding/min_angle" in log
     ]
     found = {"regulariser": name, "seed": seed, "before": before, "after": measured(model)}
-    return found | filled_in(model, validation) | {"course": course, "seconds": round(seconds, 1)}
+    return found | filled_in(model, texts[1]) | {"course": course, "seconds": round(seconds, 1)}
 
 
 def page(result):
@@ -152,10 +154,11 @@ def page(result):
     table = "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * 2 + ["---:"] * (len(head) - 2), *rows])
     return f"""# A small BERT, with and without
 
-A BERT of {setting["layers"]} layers and {setting["hidden"]} dimensions, built from a configuration, learns to fill in masked words of the English
-sentences of Multi30k: {setting["steps"]} steps of {setting["batch"]} sentences, a vocabulary of {setting["vocabulary"]:,} word pieces. Through
-[`dispersion_loss`](huggingface.md), its input embedding is kept apart or not. `python examples/huggingface.py PATH` runs it and
-`--page` writes this page from `results/huggingface.json`; times are of one thread, on a machine that did other work too.
+A BERT of {setting["layers"]} layers and {setting["hidden"]} dimensions, built from a configuration, learns to fill in
+masked words of the English sentences of Multi30k: {setting["steps"]} steps of {setting["batch"]} sentences, a
+vocabulary of {setting["vocabulary"]:,} word pieces. Through [`dispersion_loss`](huggingface.md), its input embedding is
+kept apart or not. `python examples/huggingface.py PATH` runs it and `--page` writes this page from
+`results/huggingface.json`. Times are of one thread, on a machine that did other work too.
 
 {table}
 
@@ -165,6 +168,7 @@ sentences of Multi30k: {setting["steps"]} steps of {setting["batch"]} sentences,
 
 def _verdict(runs):
     """What the numbers say, in words that follow from them."""
+
     def mean(name, value):
         found = [value(run) for run in runs if run["regulariser"] == name]
         return sum(found) / len(found)
@@ -172,12 +176,11 @@ def _verdict(runs):
     variance = {name: mean(name, lambda r: r["after"]["spherical_variance"]) for name in REGULARISERS}
     nearest = {name: mean(name, lambda r: _degrees(r["after"]["median_nearest_angle"])) for name in REGULARISERS}
     loss = {name: mean(name, lambda r: r["validation_loss"]) for name in REGULARISERS}
-    lines = []
-    for name in list(REGULARISERS)[1:]:
-        lines.append(
-            f"- `{name}`, beside none: spherical variance {variance['none']:.3f} → {variance[name]:.3f}, median nearest "
-            f"angle {nearest['none']:.1f}° → {nearest[name]:.1f}°, validation loss {loss['none']:.3f} → {loss[name]:.3f}."
-        )
+    lines = [
+        f"- `{name}`, beside none: spherical variance {variance['none']:.3f} → {variance[name]:.3f}, median nearest "
+        f"angle {nearest['none']:.1f}° → {nearest[name]:.1f}°, validation loss {loss['none']:.3f} → {loss[name]:.3f}."
+        for name in list(REGULARISERS)[1:]
+    ]
     return "Means over seeds, at the end:\n\n" + "\n".join(lines)
 
 
@@ -205,7 +208,7 @@ def main(argv=None):
     texts = (made_up(0, 400), made_up(1, 50)) if chosen.quick else [sentences(chosen.path, s) for s in ("train", "val")]
     tokenizer = tokenizer_of(texts[0], setting["vocabulary"])
     setting["vocabulary"] = tokenizer.get_vocab_size()
-    train, validation = ([torch.tensor(line.ids) for line in tokenizer.encode_batch(text)] for text in texts)
+    texts = [[torch.tensor(line.ids) for line in tokenizer.encode_batch(text)] for text in texts]
     versions = {name: importlib.metadata.version(name) for name in ("unclump", "torch", "transformers")}
     result = {"setting": setting, "versions": versions, "runs": []}
     if chosen.output.exists():
@@ -215,7 +218,7 @@ def main(argv=None):
         for name in REGULARISERS:
             if not any((run["regulariser"], run["seed"]) == (name, seed) for run in result["runs"]):
                 with tempfile.TemporaryDirectory() as folder:
-                    run = trained(name, seed, setting, train, validation, folder)
+                    run = trained(name, seed, setting, texts, folder)
                 result["runs"].append(run)
                 chosen.output.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -23,9 +23,9 @@ class Penalty:
 
     Example:
         >>> from unclump.integrations._penalty import Penalty
-        >>> penalty = Penalty(SphericalVariance(), weight=0.5, rows=2)
-        >>> penalty(torch.tensor([[0.0, 0.0], [1.0, 0.0], [1.0, 0.0]]), 0)
-        tensor(-0.)
+        >>> penalty = Penalty(SphericalVariance(), weight=0.5)
+        >>> penalty(torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]]), 0)  # the first is padding
+        tensor(-0.5000)
     """
 
     objective: Objective
@@ -38,8 +38,8 @@ class Penalty:
         check_term(self.objective, self.weight)
         if self.objective.gather is not False:
             raise ValueError(
-                f"expected an objective without gather, got {self.objective!r}: a model's table is the same on all ranks, "
-                "and where FSDP2 has spread it, that is seen by itself"
+                f"expected an objective without gather, got {self.objective!r}: a model's table is the same on all "
+                "ranks, and where FSDP2 has spread it, that is seen by itself"
             )
         if self.rows is not None:
             check_count("rows", self.rows, at_least=2)

@@ -37,7 +37,7 @@ class DispersionLoss(nn.Module):
         check_term(objective, weight)
         self.objective, self.weight = objective, weight
 
-    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor) -> Float[Tensor, ""]:
+    def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None) -> Float[Tensor, ""]:
         """The sum of both; only the other loss where there are fewer than two sentences."""
         columns, seen = list(sentence_features), list[Tensor]()
         hook = self.model.register_forward_hook(lambda *call: seen.append(call[-1]["sentence_embedding"]))

@@ -19,6 +19,7 @@ from unclump.objectives import Objective
 with required("transformers"):
     from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 LossFunction = Callable[..., Tensor]
 
@@ -185,14 +186,16 @@ def _penalty(
 
 def _own_loss(model: PreTrainedModel) -> LossFunction:
     """The loss that the model computes where it is given labels, of its logits."""
-    kind, config = model.loss_type, model.config
+    kind, config = getattr(model, "loss_type", None), model.config
+    if kind is None and type(model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():  # such as GPT2LMHeadModel
+        kind = "ForCausalLM"
     if config.is_encoder_decoder or kind not in _KINDS:
         raise ValueError(
             f"expected a model whose loss follows from its logits ({', '.join(_KINDS)}), got {type(model).__name__}; "
             "pass loss=..., or let the model compute it: see DispersionMixin"
         )
 
-    def loss(outputs: Any, labels: Tensor, *, num_items_in_batch: Any = None) -> Tensor:
+    def loss(outputs: Any, labels: Tensor | None, *, num_items_in_batch: Any = None) -> Tensor:
         if labels is None:
             raise ValueError("expected labels in the batch, got none; the collator is to make them")
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
