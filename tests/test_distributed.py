@@ -44,9 +44,9 @@ def test_examples_of_the_page_run(tmp_path):
     """All of them in one launch: torch takes longer to start than they take."""
     plain, *programs = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.DOTALL)
     exec(compile(plain, "distributed.md", "exec"), {})
-    first, second = programs
-    second = second.replace('dist.init_process_group("gloo")', "")  # which a launch can do once
-    (tmp_path / "example.py").write_text(first.replace("dist.destroy_process_group()", "") + second)
+    starts, ends = 'dist.init_process_group("gloo")', "dist.destroy_process_group()"
+    together = re.sub(rf"{re.escape(starts)}.*", "", "\n".join(programs)).replace(ends, "")  # once in a launch
+    (tmp_path / "example.py").write_text(f"import torch.distributed as dist\n{starts}\n{together}\n{ends}\n")
     run(2, [str(tmp_path / "example.py")], tmp_path)
     assert (tmp_path / "state" / "latest").read_text() == "step-51"
 
@@ -80,7 +80,10 @@ def test_a_run_alone_takes_shards_and_refuses_averages(points):
         uc.disperse(x, uc.KoLeo(gather=True), steps=3)
 
 
-def test_importing_unclump_does_not_load_the_checkpoints_of_torch():
-    """Half a second of imports that a table in one process has no use for."""
-    script = "import sys, unclump; assert 'torch.distributed.checkpoint' not in sys.modules"
+def test_importing_unclump_loads_neither_the_checkpoints_of_torch_nor_frameworks():
+    """Seconds of imports that a table in one process has no use for."""
+    script = """
+import sys, unclump
+assert not {"torch.distributed.checkpoint", "unclump.integrations", "transformers", "lightning"} & set(sys.modules)
+"""
     subprocess.run([sys.executable, "-c", script], check=True, env=environment())
