@@ -402,6 +402,7 @@ class TestTransformers:
         last = [log for log in logs if "embedding/min_angle" in log][-1]
         table = model.get_input_embeddings().weight[1:]
         assert last["embedding/min_angle"] == pytest.approx(uc.min_angle(table))
+        assert adapter.input_embedding(nn.Sequential(nn.Linear(2, 2), model))[0] is model.get_input_embeddings().weight
 
     def test_collapse_stops(self, adapter):
         import transformers

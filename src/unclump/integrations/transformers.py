@@ -5,7 +5,7 @@ that adds the term to whatever loss the model computes, for models whose loss is
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -25,8 +25,9 @@ LossFunction = Callable[..., Tensor]
 
 
 def input_embedding(model: PreTrainedModel) -> tuple[Tensor, int | None]:
-    """The table that the model looks its tokens up in, and the number of its padding row."""
-    found = model.get_input_embeddings() if hasattr(model, "get_input_embeddings") else None
+    """The table that the model, or the first within it, looks its tokens up in; and the number of its padding row."""
+    holder = next((part for part in model.modules() if hasattr(part, "get_input_embeddings")), None)
+    found = holder.get_input_embeddings() if holder is not None else None
     table = getattr(found, "weight", None)
     if not isinstance(table, Tensor) or table.ndim != 2:
         raise ValueError(
@@ -51,7 +52,8 @@ def dispersion_loss(
     evaluation it does not count at all, so that losses remain comparable. The padding row does not take part.
 
     Args:
-        model: A masked or causal language model, or a classifier of sequences or tokens; any with `loss`.
+        model: A masked or causal language model, or a classifier of sequences or tokens; any with `loss`. The very
+            one that is trained: where the trainer makes it (`model_init`), use `DispersionMixin`.
         objective: Of the whole table: `Sliced` is cheap there. Pairwise objectives cost n² d, see `rows`.
         weight: How much it counts in the loss.
         rows: How many rows, drawn anew for each batch, take part; None for all.
@@ -112,7 +114,7 @@ class DispersionMixin:
 
     def _share(self: Any, num_items_in_batch: Any) -> float:
         """One, or where the trainer leaves the mean over a step's batches to the loss, one of so many."""
-        scaled = self.loss_is_scaled_for_ga
+        scaled = getattr(self, "loss_is_scaled_for_ga", None)  # which not every version has
         if scaled is None:
             by_model = self.model_accepts_loss_kwargs and num_items_in_batch is not None
             scaled = by_model or self.compute_loss_func is not None
@@ -186,10 +188,10 @@ def _penalty(
 
 def _own_loss(model: PreTrainedModel) -> LossFunction:
     """The loss that the model computes where it is given labels, of its logits."""
-    kind, config = getattr(model, "loss_type", None), model.config
+    kind, config = getattr(model, "loss_type", None), cast(Any, getattr(model, "config", None))
     if kind is None and type(model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():  # such as GPT2LMHeadModel
         kind = "ForCausalLM"
-    if config.is_encoder_decoder or kind not in _KINDS:
+    if kind not in _KINDS or _is_encoder_decoder(model):
         raise ValueError(
             f"expected a model whose loss follows from its logits ({', '.join(_KINDS)}), got {type(model).__name__}; "
             "pass loss=..., or let the model compute it: see DispersionMixin"
@@ -222,10 +224,14 @@ def _share(model: PreTrainedModel, labels: Any, num_items_in_batch: Any) -> Tens
     if num_items_in_batch is None:
         return 1.0
     causal = LOSS_MAPPING.get(getattr(model, "loss_type", None)) is ForCausalLMLoss
-    if causal and not model.config.is_encoder_decoder:
+    if causal and not _is_encoder_decoder(model):
         labels = labels[..., 1:]  # nothing comes before the first of a row, which is thus no item
     share: Tensor = labels.ne(-100).sum() / num_items_in_batch
     return share
+
+
+def _is_encoder_decoder(model: PreTrainedModel) -> bool:
+    return bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
 
 
 def _writer(callback: TrainerCallback) -> Any:
