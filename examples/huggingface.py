@@ -213,7 +213,8 @@ def main(argv=None):
     result = {"setting": setting, "versions": versions, "runs": []}
     if chosen.output.exists():
         before = json.loads(chosen.output.read_text())
-        result["runs"] = before["runs"] if before["setting"] == setting else []
+        same = before["setting"] | {"seeds": setting["seeds"]} == setting  # more seeds may follow
+        result["runs"] = before["runs"] if same else []
     for seed in setting["seeds"]:
         for name in REGULARISERS:
             if not any((run["regulariser"], run["seed"]) == (name, seed) for run in result["runs"]):

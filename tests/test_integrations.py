@@ -239,10 +239,17 @@ class TestLightning:
         assert trainer.global_step == 3
 
     def test_collapse_warns_once_and_a_start_in_it_goes_on(self, lightning, fit):
-        with pytest.warns(UserWarning, match="rows are NaN") as warned:
-            trainer = fit(lightning.DispersionCallback("tokens", every=2), lambda table: table[5:7].fill_(torch.nan))
-        assert trainer.global_step == 12
-        assert len([w for w in warned if "collapsed" in str(w.message)]) == 1
+        from lightning.pytorch.loggers import TensorBoardLogger
+
+        for rows in (slice(5, 7), slice(None)):
+            with pytest.warns(UserWarning, match="rows are NaN") as warned:
+                trainer = fit(
+                    lightning.DispersionCallback("tokens", every=2),
+                    lambda table, rows=rows: table[rows].fill_(torch.nan),
+                    logger=TensorBoardLogger("logs"),
+                )
+            assert trainer.global_step == 12
+            assert len([w for w in warned if "collapsed" in str(w.message)]) == 1
 
     def test_the_mixin_adds_up_its_terms(self, lightning, fit):
         module = fit.module(None)

@@ -8,6 +8,8 @@ from torch import Tensor
 
 def send_histogram(writer: Any, name: str, values: Float[Tensor, " n"], step: int, *, step_name: str) -> None:
     """To TensorBoard's writer or a run of W&B; other loggers have no histograms, and get none."""
+    if len(values) == 0:
+        return
     if hasattr(writer, "add_histogram"):
         writer.add_histogram(name, values, step)
     elif type(writer).__module__.startswith("wandb"):

@@ -166,7 +166,8 @@ class DispersionCallback(TrainerCallback):
     def _look(self, state: TrainerState, control: TrainerControl) -> bool:
         seen, step = self.watch.look(*input_embedding(self.trainer.model)), state.global_step
         due = control.should_log
-        self.trainer.log({f"embedding/{name}": value for name, value in seen.measures.items()})
+        if seen.measures:
+            self.trainer.log({f"embedding/{name}": value for name, value in seen.measures.items()})
         control.should_log = due  # a log of ours is not the one that the trainer is about to write
         if state.is_world_process_zero:
             for writer in map(_writer, self.trainer.callback_handler.callbacks):
