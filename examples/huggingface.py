@@ -36,7 +36,7 @@ REGULARISERS = {
         "objective": uc.KoLeo(), "weight": 0.1, "rows": 1024, "generator": generator,
     },
 }  # fmt: skip
-FULL = {"vocabulary": 4000, "hidden": 128, "layers": 2, "steps": 300, "batch": 64, "lr": 2e-3, "seeds": [0, 1]}
+FULL = {"vocabulary": 4000, "hidden": 128, "layers": 2, "steps": 300, "batch": 64, "lr": 2e-3, "seeds": [0]}
 QUICK = {"vocabulary": 60, "hidden": 16, "layers": 1, "steps": 20, "batch": 16, "lr": 5e-3, "seeds": [0]}
 
 
@@ -181,7 +181,8 @@ def _verdict(runs):
         f"angle {nearest['none']:.1f}° → {nearest[name]:.1f}°, validation loss {loss['none']:.3f} → {loss[name]:.3f}."
         for name in list(REGULARISERS)[1:]
     ]
-    return "Means over seeds, at the end:\n\n" + "\n".join(lines)
+    seeds = len({run["seed"] for run in runs})
+    return f"At the end{f', means over {seeds} seeds' if seeds > 1 else ''}:\n\n" + "\n".join(lines)
 
 
 def _degrees(radians):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from unclump.integrations._histograms import send_histogram
 from unclump.integrations._penalty import Penalty
@@ -24,7 +24,7 @@ with required("transformers"):
 LossFunction = Callable[..., Tensor]
 
 
-def input_embedding(model: PreTrainedModel) -> tuple[Tensor, int | None]:
+def input_embedding(model: nn.Module) -> tuple[Tensor, int | None]:
     """The table that the model, or the first within it, looks its tokens up in; and the number of its padding row."""
     holder = next((part for part in model.modules() if hasattr(part, "get_input_embeddings")), None)
     found = holder.get_input_embeddings() if holder is not None else None
