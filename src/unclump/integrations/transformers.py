@@ -26,8 +26,8 @@ LossFunction = Callable[..., Tensor]
 
 def input_embedding(model: nn.Module) -> tuple[Tensor, int | None]:
     """The table that the model, or the first within it, looks its tokens up in; and the number of its padding row."""
-    holder = next((part for part in model.modules() if hasattr(part, "get_input_embeddings")), None)
-    found = holder.get_input_embeddings() if holder is not None else None
+    lookups = (getattr(part, "get_input_embeddings", None) for part in model.modules())
+    found = next((lookup() for lookup in lookups if lookup is not None), None)
     table = getattr(found, "weight", None)
     if not isinstance(table, Tensor) or table.ndim != 2:
         raise ValueError(
