@@ -28,6 +28,7 @@ bench: .venv/ready
 # The quick setting of every experiment; without --quick each takes minutes to hours.
 reproduce: .venv/ready
 	for script in $(filter-out %/table.py,$(wildcard experiments/[a-z]*.py)); do $(BIN)/python $$script --quick || exit 1; done
+	$(BIN)/python experiments/translation table --quick
 
 docs: .venv/ready
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs,report]'

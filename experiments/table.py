@@ -26,6 +26,7 @@ NAMES = {
     "sliced_convergence": "Circles of the sliced objective",
     "sliced_ssw": "Sliced against SSW",
     "mmd": "Energy as MMD",
+    "translation": "Machine translation",
 }
 HEADINGS = {
     "confirmed": "Claims that we confirm",
@@ -36,11 +37,12 @@ HEADINGS = {
 
 OPENING = """# Experiments
 
-Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), one script each, on
-the public interface alone. `--quick` takes seconds and writes to `results/quick`; without it a script runs the paper's
-setting and writes `results/NAME.json` (configuration, versions, every number) and its figures. Runs that a file holds
-already are not run again, so a script that was stopped goes on where it was; `--minutes 5` stops it after about that
-long. `--seeds`, `--steps` and the other options ask for less than the paper's setting, which the file then says.
+Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), one script each,
+and its [machine translation](translation/README.md), on the public interface alone. `--quick` takes seconds and writes
+to `results/quick`; without it a script runs the paper's setting and writes `results/NAME.json` (configuration,
+versions, every number) and its figures. Runs that a file holds already are not run again, so a script that was stopped
+goes on where it was; `--minutes 5` stops it after about that long. `--seeds`, `--steps` and the other options ask for
+less than the paper's setting, which the file then says.
 
 `make reproduce` runs all quick ones. `python experiments/table.py` writes this page and the documentation's from the
 files: no number in them is typed.
@@ -57,9 +59,16 @@ def load():
     return found
 
 
-def command(name, data):
-    options = [f"--{key.replace('_', '-')} {shlex.quote(json.dumps(value))}" for key, value in data["reduced"].items()]
-    return " ".join([f"python experiments/{name}.py", *options])
+def script(name):
+    """Most experiments are a file; one that is a folder has commands, of which `table` is the experiment."""
+    return name if (ROOT / "experiments" / name).is_dir() else f"{name}.py"
+
+
+def command(name, data=None):
+    options = [] if script(name).endswith(".py") else ["table"]
+    for key, value in (data or {"reduced": {}})["reduced"].items():
+        options.append(f"--{key.replace('_', '-')} {shlex.quote(json.dumps(value))}")
+    return " ".join([f"python experiments/{script(name)}", *options])
 
 
 def took(seconds):
@@ -73,8 +82,12 @@ def reduction(name, data):
         return "in full"
     parts = []
     for key, value in data["reduced"].items():
-        counted = isinstance(value, list) and not isinstance(value[0], list)
-        parts.append(f"{key} {len(value)} of {len(full[key])}" if counted else f"{key} {value} instead of {full[key]}")
+        if isinstance(value, dict):
+            parts.append(f"other {key}")
+        elif isinstance(value, list) and not (value and isinstance(value[0], list)):
+            parts.append(f"{key} {len(value)} of {len(full[key])}")
+        else:
+            parts.append(f"{key} {value} instead of {full[key]}")
     return "reduced: " + ", ".join(parts)
 
 
@@ -84,10 +97,10 @@ def rows(found):
     for name, title in NAMES.items():
         if name in found:
             data = found[name]
-            cells = [f"[{title}]({name}.py)", data["claim"], data["got"], f"`{command(name, data)}`"]
+            cells = [f"[{title}]({script(name)})", data["claim"], data["got"], f"`{command(name, data)}`"]
             cells += [reduction(name, data), took(data["seconds"])]
         else:
-            cells = [f"[{title}]({name}.py)", "", "not run yet", f"`python experiments/{name}.py`", "", ""]
+            cells = [f"[{title}]({script(name)})", "", "not run yet", f"`{command(name)}`", "", ""]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
@@ -97,7 +110,7 @@ def lists(found):
         for data in found.values():
             for finding in data["findings"]:
                 if finding["verdict"] == verdict:
-                    yield f"- **{finding['claim']}** {finding['evidence']} (`{data['name']}.py`)"
+                    yield f"- **{finding['claim']}** {finding['evidence']} (`{script(data['name'])}`)"
         yield ""
 
 
@@ -133,6 +146,7 @@ def page(found):
             "",
             f"Here ({reduction(name, data)}): {data['got']}.",
             "",
+            *([*data["table"], ""] if "table" in data else []),
         ]
         for finding in data["findings"]:
             lines += [f"- *{finding['verdict']}*: **{finding['claim']}** {finding['evidence']}"]

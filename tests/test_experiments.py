@@ -13,7 +13,8 @@ from filelock import FileLock
 pytest.importorskip("matplotlib")
 
 FOLDER = Path(__file__).parents[1] / "experiments"
-NAMES = sorted(path.stem for path in FOLDER.glob("[a-z]*.py") if path.stem != "table")
+FOLDERS = [path.parent.name for path in FOLDER.glob("*/__main__.py")]
+NAMES = sorted({path.stem for path in FOLDER.glob("[a-z]*.py")} - {"table"} | set(FOLDERS))
 ALL = f"""
 import importlib, sys
 sys.path.insert(0, {str(FOLDER)!r})
@@ -60,7 +61,7 @@ def test_pages_say_what_the_results_say():
 
 
 def test_only_the_public_interface_is_used():
-    for path in FOLDER.glob("*.py"):
+    for path in FOLDER.rglob("*.py"):
         text = path.read_text()
         assert "from unclump" not in text
         assert "uc._" not in text
@@ -153,6 +154,31 @@ def test_mmd(quick):
     assert axial["Rayleigh"][-1] < 0.5 < axial["Bingham"][-1]
     assert axial["MMD, Laplace"][-1] > 0.5
     assert all(test[0] < 0.4 for case in summary["power"].values() for test in case.values())
+
+
+def test_translation(quick, folder, capsys):
+    summary, file = quick("translation")
+    assert len(summary["discrete"]) == 5
+    assert len(summary["continuous"]) == 2
+    for row in (*summary["discrete"].values(), *summary["continuous"].values()):
+        assert row["scores"]["test"]["bleu"]["mean"] > 90, row
+        assert row["scores"]["test"]["signature"].startswith("nrefs:1|case:mixed|eff:no|tok:13a")
+    report = importlib.import_module("translation").report(summary)
+    assert len(report["table"]) == 2 + 7
+    assert not any(
+        finding["claim"].endswith("BLEU.") and finding["verdict"] != "open" for finding in report["findings"]
+    )
+    watched = next(run for run in file["runs"] if run.get("row") == "spherical")["history"]
+    assert [seen["update"] for seen in watched] == [0, 90, 180]
+    assert len(watched[1]["gradient"]["middle"]) == len(watched[1]["nearest"]["rank"])
+    for figure in ("frequency", "dynamics"):
+        assert (folder / f"translation_{figure}.png").stat().st_size > 10_000
+
+    command = importlib.import_module("translation.command")
+    for kind in ("spherical-sliced", "continuous-euclidean"):
+        (model,) = (folder / "translation").glob(f"{kind}-0-*")
+        assert command.main(["translate", str(model), "big dog sees old cat"]) == 0
+        assert capsys.readouterr().out == "canis magnus felis vetus videt\n"
 
 
 @pytest.fixture
