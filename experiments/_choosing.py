@@ -47,8 +47,8 @@ def regimes(found):
     if "dimensionality" in found:
         for size, sizes in found["dimensionality"]["summary"]["sizes"].items():
             text = f"{best(sizes['rows'], 'min_degrees', '°')} (no arrangement exceeds {sizes['bound']:.2f}°)"
-            rows.append([f"higher dimensions: {size}", "smallest angle at the end", text])
-    return "## What was best where\n\n" + table(["regime", "measure", "best three"], rows)
+            rows.append([f"dimensions: {size}", "smallest angle at the end", text])
+    return "## What was best where\n\n" + table(["regime", "measure", f"best {BEST}"], rows)
 
 
 def cost():
@@ -106,12 +106,16 @@ def failures(found):
         ]
         if lost:
             lines.append(
-                "- Adam on the Euclidean gradient, projected after each step, instead of a Riemannian optimiser, 24 "
-                f"points in 3 dimensions: {', '.join(lost)}."
+                "- Adam on the Euclidean gradient, projected after each step, instead of a Riemannian optimiser "
+                f"(`riemannian.py`): {', '.join(lost)}."
             )
     if "synthetic" in found:
         rows = found["synthetic"]["summary"]["starts"]["clumped"]
-        short = [f"{name} {row['variance']['mean']:.3f}" for name, row in rows.items() if row["variance"]["mean"] < 0.9]
+        short = [
+            f"{name} {row['variance']['mean']:.3f}"
+            for name, row in rows.items()
+            if row["variance"]["mean"] < 0.9 and "(lazy)" not in name
+        ]
         if short:
             lines.append(f"- Clumped start, spherical variance still below 0.9 at the end: {', '.join(short)}.")
     return "## What went wrong\n\n" + "\n".join(lines) if lines else ""

@@ -163,7 +163,7 @@ def report(summary):
         return value(even, objective, "min_degrees") - value(even, objective, "start_degrees")
 
     globals_ = [*energies, "Sliced 13 axes"]
-    others = [o for o in clumped if o not in globals_ and "lazy" not in o and not o.startswith("SSW")]
+    others = [o for o in clumped if o not in globals_ and "lazy" not in o]
     near = ["MM geodesic", "KoLeo"]
     rest = [o for o in even if o not in near and "lazy" not in o]
     best_rest = max(rest, key=progress)

@@ -330,7 +330,8 @@ def _sum_in_single(
 
     def sums(blocks: Sequence[Block]) -> tuple[float, Tensor, Tensor]:
         own, total = chords.for_a_thread(), 0.0
-        gradient, pushes = x.new_zeros(x.shape, dtype=torch.float64), x.new_zeros(len(x), dtype=torch.float64)
+        gradient = x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
+        pushes = x.new_zeros(len(x) if wanted else 0, dtype=torch.float64)
         for rows, columns in blocks:
             value, slopes, near = own.slopes_and_near(rows, columns, table)
             total += value
@@ -350,7 +351,7 @@ def _sum_in_single(
                 pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
         return total, gradient, pushes
 
-    parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())))
+    parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())) if wanted else None)
     totals, gradients, all_pushes = zip(*parts, strict=True)
     total = narrow(x.new_tensor(2 * sum(totals), dtype=torch.float64), x.dtype)
     if not wanted:
