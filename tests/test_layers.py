@@ -18,7 +18,7 @@ LAYERS = [
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},
     {"disperse", "codes", "figures", "_health_found"},
-    {"health"},
+    {"health", "prototypes"},
     {"demo", "report"},
     {"cli", "integrations"},
 ]

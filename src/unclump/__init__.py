@@ -52,6 +52,7 @@ from unclump.optim import SphereAdam, SphereSGD
 from unclump.overlap import neighbour_overlap
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
+from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.repair import Separated, separate_duplicates
 from unclump.sphere import angle, chord, project
 from unclump.starts import orthonormal_blocks, sobol, uniform
@@ -76,6 +77,7 @@ __all__ = [
     "Objective",
     "Polarization",
     "PowerSpherical",
+    "PrototypeHead",
     "Riesz",
     "Separated",
     "Shards",
@@ -124,6 +126,7 @@ __all__ = [
     "polarization",
     "project",
     "project_after_step",
+    "prototypes",
     "rayleigh_test",
     "save",
     "separate_duplicates",
@@ -132,6 +135,7 @@ __all__ = [
     "sphere_parametrization",
     "spherical_code",
     "spherical_variance",
+    "squared_cosine_loss",
     "ssw",
     "summary",
     "uniform",

@@ -1,0 +1,159 @@
+"""A small residual network, augmentation as tensor operations, and training that can be killed and continued."""
+
+import math
+import os
+from pathlib import Path
+
+import torch
+from _common import generator
+from torch import nn
+from torch.nn import functional as F
+from tqdm import tqdm
+
+
+def augment(images, draw):
+    """Shifted by up to an eighth of the side, what is uncovered being black; and mirrored half of the time."""
+    n, channels, px, _ = images.shape
+    pad = px // 8
+    padded = F.pad(images, (pad, pad, pad, pad))
+    row, column = torch.randint(2 * pad + 1, (2, n, 1), generator=draw)
+    across = torch.arange(px)
+    mirrored = torch.rand(n, 1, generator=draw) < 0.5
+    columns = column + torch.where(mirrored, across.flip(0), across)  # (n, px)
+    rows = row + across
+    each, channel = torch.arange(n).view(n, 1, 1, 1), torch.arange(channels).view(1, channels, 1, 1)
+    return padded[each, channel, rows.view(n, 1, px, 1), columns.view(n, 1, 1, px)]
+
+
+class Scale(nn.Module):
+    """Bytes to numbers of mean zero and variance one a channel, over the training images."""
+
+    def __init__(self, images):
+        super().__init__()
+        some = images[:: max(1, len(images) // 2000)].double() / 255
+        self.register_buffer("mean", some.mean(dim=(0, 2, 3)).float().view(-1, 1, 1))
+        self.register_buffer("deviation", some.std(dim=(0, 2, 3)).float().view(-1, 1, 1))
+
+    def forward(self, images):
+        scaled = (images.float() / 255 - self.mean) / self.deviation
+        return scaled.contiguous(memory_format=torch.channels_last)
+
+
+class Block(nn.Module):
+    """Two convolutions around which the input is led past."""
+
+    def __init__(self, inside, outside, stride):
+        super().__init__()
+        self.way = nn.Sequential(
+            nn.Conv2d(inside, outside, 3, stride, 1, bias=False),
+            nn.BatchNorm2d(outside),
+            nn.ReLU(),
+            nn.Conv2d(outside, outside, 3, 1, 1, bias=False),
+            nn.BatchNorm2d(outside),
+        )
+        same = inside == outside and stride == 1
+        past = [nn.Conv2d(inside, outside, 1, stride, bias=False), nn.BatchNorm2d(outside)]
+        self.past = nn.Identity() if same else nn.Sequential(*past)
+
+    def forward(self, x):
+        return F.relu(self.way(x) + self.past(x))
+
+
+def resnet(images, channels, outputs):
+    """A stem of stride two, one block for each number of channels, and a linear map of their means."""
+    blocks = [Block(a, b, 1 if a == b else 2) for a, b in zip([channels[0], *channels], channels, strict=False)]
+    features = nn.Sequential(
+        Scale(images),
+        nn.Conv2d(images.shape[1], channels[0], 3, 2, 1, bias=False),
+        nn.BatchNorm2d(channels[0]),
+        nn.ReLU(),
+        *blocks,
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    return nn.Sequential(features, nn.Linear(channels[-1], outputs)).to(memory_format=torch.channels_last)
+
+
+def seeded(seed, make):
+    """What make() returns when torch's own generator starts from this seed; it goes on as if nothing had been."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return make()
+
+
+def train(model, loss, inputs, labels, *, epochs, batch, lr, seed, checkpoint=None, augmented=False,
+          optimizer=None, desc=""):  # fmt: skip
+    """SGD whose learning rate falls to zero along a cosine; with a checkpoint it continues after the last epoch written.
+
+    Every epoch has a generator of its own, so that one that was cut short is run again to the same bits.
+    """
+    steps = max(1, len(inputs) // batch)
+    if optimizer is None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
+    rates = [group["lr"] for group in optimizer.param_groups]
+    file = None if checkpoint is None else Path(checkpoint)
+    begin = 0
+    if file is not None and file.exists():
+        state = torch.load(file, weights_only=True)
+        model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
+        begin = state["epoch"]
+    model.train()
+    bar = tqdm(total=epochs * steps, initial=begin * steps, desc=desc, unit="step", disable=None, leave=False)
+    for epoch in range(begin, epochs):
+        draw = generator(seed, epoch)
+        order = torch.randperm(len(inputs), generator=draw)
+        for step in range(steps):
+            done = (epoch * steps + step) / (epochs * steps)
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * (1 + math.cos(math.pi * done)) / 2
+            rows = order[step * batch : (step + 1) * batch]
+            given = augment(inputs[rows], draw) if augmented else inputs[rows]
+            value = loss(model(given), labels[rows])
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            bar.update()
+        bar.set_postfix_str(f"loss {value.item():.3f}")
+        if file is not None:
+            _save(file, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1})
+    bar.close()
+    return model.eval()
+
+
+def _save(file, state):
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".partial")
+    torch.save(state, beside)
+    os.replace(beside, file)
+
+
+@torch.no_grad()
+def outputs(model, images, batch=500):
+    """The model's outputs for all images."""
+    model.eval()
+    return torch.cat([model(some) for some in torch.split(images, batch)])
+
+
+def accuracy(predicted, labels):
+    """In percent."""
+    return 100 * (predicted == labels).float().mean().item()
+
+
+def backbone(images, *, channels, epochs, batch, lr, seed, cache):
+    """A network that was trained by softmax and cross-entropy, from the cache where it is complete there."""
+    settings = "-".join(str(value) for value in (*channels, epochs, batch, lr, seed))
+    network = seeded(seed, lambda: resnet(images.train, channels, images.classes))
+    return train(
+        network,
+        F.cross_entropy,
+        images.train,
+        images.train_labels,
+        epochs=epochs,
+        batch=batch,
+        lr=lr,
+        seed=seed,
+        checkpoint=Path(cache) / f"{images.name}-backbone-{settings}.pt",
+        augmented=True,
+        desc=f"backbone {seed}",
+    )
