@@ -50,9 +50,10 @@ class Results:
     for; the file says what was.
     """
 
-    def __init__(self, name, description, argv, *, full, quick):
+    def __init__(self, name, description, argv, *, full, quick, options=None):
+        """`options` is a parser of the experiment's own, which has read them already."""
         self.name = name
-        parser = argparse.ArgumentParser(description=description)
+        parser = argparse.ArgumentParser(description=description, parents=[] if options is None else [options])
         parser.add_argument("--quick", action="store_true", help="seconds instead of the paper's setting")
         parser.add_argument("--output", type=Path, help="folder of the results; default results, or results/quick")
         parser.add_argument("--minutes", type=float, help="stop after about so long; the same command goes on")
@@ -67,6 +68,7 @@ class Results:
             if getattr(chosen, setting, None) is not None:
                 self.configuration[setting] = getattr(chosen, setting)
         self.reduced = {s: self.configuration[s] for s in full if self.configuration[s] != full[s]}
+        self.quick = chosen.quick
         self.folder = chosen.output or (FOLDER / "quick" if chosen.quick else FOLDER)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"{name}.json"

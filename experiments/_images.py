@@ -41,14 +41,12 @@ class Images:
     val_labels: torch.Tensor
     classes: int
     skipped: list[str]
+    mirror: bool = True  # whether the mirror image of one is another of its class
 
 
 def find(kind, path=None):
     """The path that was given, or the first of the usual places that exists."""
-    if path is not None:
-        candidates = [Path(path)]
-    else:
-        candidates = [ROOT / place for place in PLACES[kind]]
+    candidates = [ROOT / place for place in PLACES[kind]] if path is None else [Path(path)]
     for candidate in candidates:
         if candidate.suffix == ".zip":
             raise DataError(f"{candidate}: expected a folder, got an archive; unpack it and pass the folder")
@@ -74,7 +72,22 @@ def images(kind, path, *, px, cache):
     labels = {split: torch.from_numpy(np.load(folder / f"{split}_labels.npy")) for split in SPLITS}
     if skipped:
         print(f"{len(skipped)} images could not be decoded and are left out: {', '.join(skipped)}")
-    return Images(folder.name, arrays["train"], labels["train"], arrays["val"], labels["val"], classes, skipped)
+    return Images(
+        folder.name, arrays["train"], labels["train"], arrays["val"], labels["val"], classes, skipped, kind == "tiny"
+    )
+
+
+def generated(classes, *, px, train, val):
+    """Noise over a pattern that each class has: so many images of a class for training, and for validation."""
+    draw = torch.Generator().manual_seed(0)
+    patterns = torch.randint(256, (classes, 3, 4, 4), generator=draw).float()
+    patterns = torch.nn.functional.interpolate(patterns, size=(px, px), mode="bilinear", align_corners=False)
+    both = []
+    for each in (train, val):
+        labels = torch.arange(classes).repeat_interleave(each)
+        noise = 50 * torch.randn(len(labels), 3, px, px, generator=draw)
+        both += [(patterns[labels] + noise).clamp(0, 255).byte(), labels]
+    return Images(f"generated-{classes}-{px}px", *both, classes, [])
 
 
 def _mapped(path):

@@ -11,14 +11,14 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 
-def augment(images, draw):
-    """Shifted by up to an eighth of the side, what is uncovered being black; and mirrored half of the time."""
+def augment(images, draw, *, mirror):
+    """Shifted by up to an eighth of the side, where black comes in; and mirrored half of the time, or never."""
     n, channels, px, _ = images.shape
     pad = px // 8
     padded = F.pad(images, (pad, pad, pad, pad))
     row, column = torch.randint(2 * pad + 1, (2, n, 1), generator=draw)
     across = torch.arange(px)
-    mirrored = torch.rand(n, 1, generator=draw) < 0.5
+    mirrored = torch.rand(n, 1, generator=draw) < (0.5 if mirror else 0.0)
     columns = column + torch.where(mirrored, across.flip(0), across)  # (n, px)
     rows = row + across
     each, channel = torch.arange(n).view(n, 1, 1, 1), torch.arange(channels).view(1, channels, 1, 1)
@@ -81,11 +81,14 @@ def seeded(seed, make):
         return make()
 
 
-def train(model, loss, inputs, labels, *, epochs, batch, lr, seed, checkpoint=None, augmented=False,
-          optimizer=None, desc=""):  # fmt: skip
-    """SGD whose learning rate falls to zero along a cosine; with a checkpoint it continues after the last epoch written.
+def train(
+    model, loss, inputs, labels, *, epochs, batch, lr=0.0, seed, optimizer=None, mirror=None, checkpoint=None, desc=None
+):
+    """Descent whose learning rate falls to zero along a cosine; SGD where no optimiser is given.
 
-    Every epoch has a generator of its own, so that one that was cut short is run again to the same bits.
+    Inputs are augmented where `mirror` says whether this may mirror them. With a checkpoint training continues after
+    the last epoch that was written. Every epoch has a generator of its own, so that one that was cut short is run again
+    to the same bits.
     """
     steps = max(1, len(inputs) // batch)
     if optimizer is None:
@@ -99,7 +102,9 @@ def train(model, loss, inputs, labels, *, epochs, batch, lr, seed, checkpoint=No
         optimizer.load_state_dict(state["optimizer"])
         begin = state["epoch"]
     model.train()
-    bar = tqdm(total=epochs * steps, initial=begin * steps, desc=desc, unit="step", disable=None, leave=False)
+    bar = tqdm(
+        total=epochs * steps, initial=begin * steps, desc=desc, unit="step", disable=None if desc else True, leave=False
+    )
     for epoch in range(begin, epochs):
         draw = generator(seed, epoch)
         order = torch.randperm(len(inputs), generator=draw)
@@ -108,7 +113,7 @@ def train(model, loss, inputs, labels, *, epochs, batch, lr, seed, checkpoint=No
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * (1 + math.cos(math.pi * done)) / 2
             rows = order[step * batch : (step + 1) * batch]
-            given = augment(inputs[rows], draw) if augmented else inputs[rows]
+            given = inputs[rows] if mirror is None else augment(inputs[rows], draw, mirror=mirror)
             value = loss(model(given), labels[rows])
             optimizer.zero_grad()
             value.backward()
@@ -154,6 +159,6 @@ def backbone(images, *, channels, epochs, batch, lr, seed, cache):
         lr=lr,
         seed=seed,
         checkpoint=Path(cache) / f"{images.name}-backbone-{settings}.pt",
-        augmented=True,
+        mirror=images.mirror,
         desc=f"backbone {seed}",
     )

@@ -27,6 +27,7 @@ NAMES = {
     "sliced_ssw": "Sliced against SSW",
     "mmd": "Energy as MMD",
     "translation": "Machine translation",
+    "prototypes": "Prototypes for images",
 }
 HEADINGS = {
     "confirmed": "Claims that we confirm",
@@ -38,11 +39,11 @@ HEADINGS = {
 OPENING = """# Experiments
 
 Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), one script each,
-and its [machine translation](translation/README.md), on the public interface alone. `--quick` takes seconds and writes
-to `results/quick`; without it a script runs the paper's setting and writes `results/NAME.json` (configuration,
-versions, every number) and its figures. Runs that a file holds already are not run again, so a script that was stopped
-goes on where it was; `--minutes 5` stops it after about that long. `--seeds`, `--steps` and the other options ask for
-less than the paper's setting, which the file then says.
+its image classification, and its [machine translation](translation/README.md), on the public interface alone. `--quick`
+takes seconds and writes to `results/quick`; without it a script runs the paper's setting and writes `results/NAME.json`
+(configuration, versions, every number) and its figures. Runs that a file holds already are not run again, so a script
+that was stopped goes on where it was; `--minutes 5` stops it after about that long. `--seeds`, `--steps` and the other
+options ask for less than the paper's setting, which the file then says.
 
 `make reproduce` runs all quick ones. `python experiments/table.py` writes this page and the documentation's from the
 files: no number in them is typed.

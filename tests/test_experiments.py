@@ -181,6 +181,23 @@ def test_translation(quick, folder, capsys):
         assert capsys.readouterr().out == "canis magnus felis vetus videt\n"
 
 
+def test_prototypes(quick, folder):
+    """Eight generated classes: chance is 12.5%."""
+    summary, _ = quick("prototypes")
+    assert summary["classes"] == 8
+    assert summary["backbones"][0] > 60
+    rows = summary["rows"]
+    for name in ("MM squared", "spherical code", "trained, with KoLeo"):
+        assert rows[name]["8"]["accuracy"]["mean"] > 60, name
+    assert rows["softmax"]["8"]["accuracy"]["mean"] > 60
+    assert summary["end"]["MM squared"]["8"]["accuracy"]["mean"] > 40
+    assert rows["spherical code"]["8"]["min_angle"]["mean"] == pytest.approx(1.7141, abs=1e-3)  # a regular simplex
+    assert rows["random"]["8"]["min_angle"]["mean"] < rows["MM squared"]["8"]["min_angle"]["mean"] < 1.7142
+    same = summary["gain_of_riemannian"]["MM squared, projected, same rate"]["8"]
+    assert same["largest"] < summary["gain_of_riemannian"]["MM squared, projected"]["8"]["largest"] / 3
+    assert (folder / "prototypes.png").stat().st_size > 10_000
+
+
 @pytest.fixture
 def results(tmp_path):
     """results(*options): those of an experiment with three seeds."""
