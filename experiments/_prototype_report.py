@@ -150,7 +150,7 @@ def angle_findings(summary, dimensions, known, off):
             not off,
             f"The smallest angles of the prototypes are those of the paper's column, within {CLOSE}.",
             f"{len(known) - len(off)} of {len(known)} are. The others: {named or 'none'}. The paper names no rates; "
-            "ours were chosen to fit. One start more or less moves rows near the random one by as much as these differ; "
+            "ours were chosen to fit. Rows near the random one differ by as much from start to start; "
             f"Riesz in {dimensions[0]} dimensions is no matter of the rate: the best has {riesz['min_angle']:.3f}.",
         ),
         verdict(
@@ -207,8 +207,8 @@ def accuracy_findings(summary, dimensions):
             and not rbf[first]["accuracy"]["mean"] < -2 * rbf[first]["accuracy"]["error"],
             "The smallest angle alone does not predict accuracy: in 50 dimensions MHE RBF is best, its angle is not.",
             f"Frozen backbone: MHE RBF is {plus_minus(rbf[first]['accuracy'], 2, '+')} points from MM squared with an "
-            f"angle {-rbf[first]['min_angle']['mean']:.2f} smaller. Rank correlation of angle and accuracy over all rows "
-            f"with fixed prototypes: {correlations}.",
+            f"angle {-rbf[first]['min_angle']['mean']:.2f} smaller. Rank correlation of angle and accuracy over all "
+            f"rows with fixed prototypes: {correlations}.",
         ),
         verdict(
             clear({"mean": -rbf[last]["accuracy"]["mean"], "error": rbf[last]["accuracy"]["error"]}, 1.0),

@@ -3,9 +3,9 @@
     python experiments/prototypes.py [--quick] [--data FOLDER] [--omniglot] [--seeds 5] [--backbones 3]
 
 FOLDER is `tiny-imagenet-200`, as it comes from http://cs231n.stanford.edu/tiny-imagenet-200.zip; with --omniglot it is
-`images_evaluation`, 659 characters. Four stages: the prototypes, which need no images; the learning rate that leads
-each objective to the largest smallest angle; heads that map the features of a network to prototypes, which was trained
-once by softmax and is then frozen; and networks that are trained end to end. In each of the last two, all sets of
+`images_evaluation`, 659 characters. Four stages: the prototypes, which need no images; heads that map the features of
+a network to them, which was trained once by softmax and is then frozen; the learning rate that leads each objective to
+the largest smallest angle; and networks that are trained end to end. Where images are classified, all sets of
 prototypes of one dimension meet the same weights, batches and budget.
 
 Decoded images, prototypes and networks after each epoch are kept in the folder `cache` beside the results.
@@ -225,11 +225,19 @@ def stages(experiment):
     results, classes = experiment.results, experiment.classes
     dimensions, rows = results["dimensions"], results["rows"]
     known = {"classes": [classes], "steps": [results["steps"]]}
-    kinds = dict.fromkeys((PAPER_ROWS[row][0], way_of(row)) for row in rows if row in PAPER_ROWS)
     made = [row for row in rows if row not in (SOFTMAX, TRAINED, RANDOM)]
     sets = product(stage=["set"], seed=range(results["set_seeds"]), row=made, d=dimensions, **known)
     sets += product(stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, **known)
     yield "set", sets, experiment.set
+    network = {key: [results[key]] for key in ("channels", "epochs", "batch", "lr", "px")}
+    backbones = range(results["backbones"])
+    yield "backbone", product(stage=["backbone"], seed=backbones, **network), experiment.trained_backbone
+    budget = {key: [results[key]] for key in ("units", "head_epochs", "head_batch", "head_lr", "steps")}
+    cells = [(row, d) for d in dimensions for row in rows if row != SOFTMAX]
+    cells += [(SOFTMAX, classes)] if SOFTMAX in rows else []
+    heads = product(stage=["frozen"], seed=range(results["seeds"]), backbone=backbones, cell=cells, **network, **budget)
+    yield "frozen", [split(setting) for setting in heads], experiment.head
+    kinds = dict.fromkeys((PAPER_ROWS[row][0], way_of(row)) for row in rows if row in PAPER_ROWS)
     yield (
         "rate",
         [
@@ -248,14 +256,6 @@ def stages(experiment):
         ],
         experiment.rate,
     )
-    network = {key: [results[key]] for key in ("channels", "epochs", "batch", "lr", "px")}
-    backbones = range(results["backbones"])
-    yield "backbone", product(stage=["backbone"], seed=backbones, **network), experiment.trained_backbone
-    budget = {key: [results[key]] for key in ("units", "head_epochs", "head_batch", "head_lr", "steps")}
-    cells = [(row, d) for d in dimensions for row in rows if row != SOFTMAX]
-    cells += [(SOFTMAX, classes)] if SOFTMAX in rows else []
-    heads = product(stage=["frozen"], seed=range(results["seeds"]), backbone=backbones, cell=cells, **network, **budget)
-    yield "frozen", [split(setting) for setting in heads], experiment.head
     cells = [(row, d) for d in results["end_dimensions"] for row in results["end_rows"] if row != SOFTMAX]
     cells += [(SOFTMAX, classes)] if SOFTMAX in results["end_rows"] else []
     network |= {"channels": [results["end_channels"]], "epochs": [results["end_epochs"]], "steps": [results["steps"]]}

@@ -5,6 +5,7 @@ import math
 import pickle
 import re
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,6 +15,9 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.tables import seeded
 from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
+
+PAGE = (Path(__file__).parents[1] / "docs" / "prototypes.md").read_text()
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +186,15 @@ def test_it_pickles_copies_and_prints(points):
     for other in (pickle.loads(pickle.dumps(head)), copy.deepcopy(head)):
         assert torch.equal(other.prototypes, head.prototypes)
     assert repr(head) == "PrototypeHead(classes=3, d=4, trainable=True)"
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_examples_of_the_page_run(example, capsys):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        exec(compile(example, "prototypes.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert said.startswith(("9", "100%", "PrototypeHead(classes=10, d=16, trainable=True), smallest angle"))
 
 
 @pytest.mark.usefixtures("at_the_door")
