@@ -146,19 +146,31 @@ def accuracy(predicted, labels):
 
 
 def backbone(images, *, channels, epochs, batch, lr, seed, cache):
-    """A network that was trained by softmax and cross-entropy, from the cache where it is complete there."""
-    settings = "-".join(str(value) for value in (*channels, epochs, batch, lr, seed))
-    network = seeded(seed, lambda: resnet(images.train, channels, images.classes))
-    return train(
-        network,
-        F.cross_entropy,
-        images.train,
-        images.train_labels,
-        epochs=epochs,
-        batch=batch,
-        lr=lr,
-        seed=seed,
-        checkpoint=Path(cache) / f"{images.name}-backbone-{settings}.pt",
-        mirror=images.mirror,
-        desc=f"backbone {seed}",
-    )
+    """Features of all images by a network that was trained with softmax, and its own accuracy.
+
+    Those for training have mean zero and variance one in each dimension. Network and features are kept in the cache.
+    """
+    name = "-".join(str(part) for part in (images.name, "backbone", *channels, epochs, batch, lr, seed))
+    file = Path(cache) / f"{name}-features.pt"
+    if not file.exists():
+        network = train(
+            seeded(seed, lambda: resnet(images.train, channels, images.classes)),
+            F.cross_entropy,
+            images.train,
+            images.train_labels,
+            epochs=epochs,
+            batch=batch,
+            lr=lr,
+            seed=seed,
+            checkpoint=Path(cache) / f"{name}.pt",
+            mirror=images.mirror,
+            desc=f"backbone {seed}",
+        )
+        features = outputs(network[0], images.train)
+        mean, deviation = features.mean(dim=0), features.std(dim=0)
+        deviation = torch.where(deviation > 0, deviation, 1.0)  # a feature that is the same for all
+        val = outputs(network[0], images.val)
+        found = accuracy(outputs(network[1], val).argmax(dim=1), images.val_labels)
+        _save(file, {"train": (features - mean) / deviation, "val": (val - mean) / deviation, "accuracy": found})
+    kept = torch.load(file, weights_only=True)
+    return kept["train"], kept["val"], kept["accuracy"]

@@ -1,0 +1,118 @@
+"""One run of each stage of the experiment with prototypes."""
+
+from functools import partial
+
+from _images import generated, images
+from _network import accuracy, backbone, outputs, resnet, seeded, train
+from _prototype_sets import CODE, SOFTMAX, TRAINED, cached, dispersed, measured, prototypes
+from torch import nn
+from torch.nn import functional as F
+
+import unclump as uc
+
+QUICK_CLASSES = 8
+CLASSES = {"tiny": 200, "omniglot": 659}
+
+
+class Experiment:
+    """The runs of each stage; images are looked for when the first run needs them."""
+
+    def __init__(self, results, kind, path):
+        self.results, self.kind, self.path = results, kind, path
+        self.cache = results.folder / "cache"
+        self.classes = QUICK_CLASSES if results.quick else CLASSES[kind]
+        self._images, self._features = None, {}
+
+    @property
+    def images(self):
+        if self._images is None:
+            px = self.results["px"]
+            if self.results.quick:
+                self._images = generated(QUICK_CLASSES, px=px, train=40, val=20)
+            else:
+                self._images = images(self.kind, self.path, px=px, cache=self.cache)
+            self.classes = self._images.classes
+        return self._images
+
+    def points(self, row, d, seed):
+        choices = {key: self.results[key] for key in ("steps", "restarts")}
+        first = 0 if row == CODE else seed  # one code for all seeds: it is the best there is
+        mark = "-".join(str(part) for part in (row, self.classes, d, first, *choices.values()))
+        make = partial(prototypes, row, classes=self.classes, d=d, seed=first, **choices)
+        return cached(self.cache / f"{mark}.npy", make)
+
+    def rate(self, *, stage, objective, way, classes, d, steps, lr, momentum, seed):
+        points = dispersed(objective, way, classes=classes, d=d, seed=seed, steps=steps, lr=lr, momentum=momentum)
+        return measured(points)
+
+    def set(self, *, stage, row, classes, d, steps, seed):
+        return measured(self.points(row, d, seed))
+
+    def backbone(self, seed):
+        if seed not in self._features:
+            chosen = {key: self.results[key] for key in ("channels", "epochs", "batch", "lr")}
+            self._features[seed] = backbone(self.images, **chosen, seed=seed, cache=self.cache)
+        return self._features[seed]
+
+    def trained_backbone(self, *, stage, seed, **settings):
+        return {"accuracy": round(self.backbone(seed)[-1], 3), "skipped": len(self.images.skipped)}
+
+    def head(self, *, stage, row, d, seed, backbone, **settings):
+        """Two layers on frozen features."""
+        train_features, val_features, _ = self.backbone(backbone)
+        outside = self.classes if row == SOFTMAX else d
+        units, inside = self.results["units"], train_features.shape[1]
+        network = seeded(seed, lambda: nn.Sequential(nn.Linear(inside, units), nn.ReLU(), nn.Linear(units, outside)))
+        head = None if row == SOFTMAX else uc.PrototypeHead(self.points(row, d, seed), trainable=row == TRAINED)
+        lr, batch, epochs = (self.results[f"head_{key}"] for key in ("lr", "batch", "epochs"))
+        groups = [{"params": list(network.parameters()), "sphere": False}]
+        groups += [{"params": [head.prototypes]}] if row == TRAINED else []
+        train(
+            network,
+            loss_of(head, row),
+            train_features,
+            self.images.train_labels,
+            epochs=epochs,
+            batch=batch,
+            seed=seed,
+            optimizer=uc.SphereAdam(groups, lr=lr, weight_decay=0.0),
+        )
+        predicted = predict(head, outputs(network, val_features))
+        found = {"accuracy": round(accuracy(predicted, self.images.val_labels), 3)}
+        return found | (measured(head.prototypes.detach()) if row == TRAINED else {})
+
+    def end(self, *, stage, row, d, seed, epochs, channels, **settings):
+        """The whole network, from scratch."""
+        outside = self.classes if row == SOFTMAX else d
+        network = seeded(seed, lambda: resnet(self.images.train, channels, outside))
+        head = None if row == SOFTMAX else uc.PrototypeHead(self.points(row, d, seed))
+        mark = "-".join(str(part) for part in (row, d, seed, *channels, epochs)).replace(" ", "_")
+        train(
+            network,
+            loss_of(head, row),
+            self.images.train,
+            self.images.train_labels,
+            epochs=epochs,
+            batch=self.results["batch"],
+            lr=self.results["lr"],
+            seed=seed,
+            checkpoint=self.cache / f"{self.images.name}-end-{mark}.pt",
+            mirror=self.images.mirror,
+            desc=f"{row} {d}",
+        )
+        return {
+            "accuracy": round(accuracy(predict(head, outputs(network, self.images.val)), self.images.val_labels), 3)
+        }
+
+
+def loss_of(head, row):
+    if row == SOFTMAX:
+        return F.cross_entropy
+    if row == TRAINED:  # without the second term all prototypes would meet
+        apart = uc.KoLeo()
+        return lambda outputs, labels: head.loss(outputs, labels) + apart(head.prototypes)
+    return head.loss
+
+
+def predict(head, outputs):
+    return outputs.argmax(dim=1) if head is None else head.predict(outputs)
