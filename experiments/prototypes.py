@@ -38,7 +38,7 @@ FULL = {
     "backbones": 3,
     "seeds": 5,
     "units": 512,
-    "head_epochs": 12,
+    "head_epochs": 6,
     "head_batch": 256,
     "head_lr": 0.005,
     "end_rows": ["MM squared", "MHE RBF", "Sliced 1", RANDOM, SOFTMAX],
