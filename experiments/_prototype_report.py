@@ -115,6 +115,7 @@ def accuracy_findings(summary, dimensions):
     first, last = dimensions[0], dimensions[-1]
     correlations = "; ".join(f"{d}: {found['rho']:.2f}" for d, found in summary["rank_correlation"].items())
 
+    softmax = next(iter(rows[SOFTMAX].values()))["accuracy"]
     fixed = [name for name in rows if name not in (SOFTMAX, TRAINED)]
     best = max(fixed, key=lambda name: rows[name][first]["accuracy"]["mean"])
 
@@ -140,17 +141,28 @@ def accuracy_findings(summary, dimensions):
             f"{rows[best][first]['min_angle']['mean']:.2f}.",
         ),
         verdict(
-            clear({"mean": -rbf[last]["accuracy"]["mean"], "error": rbf[last]["accuracy"]["error"]}, 1.0),
+            clear(lost(rbf[last]["accuracy"]), 1.0),
             "MHE degrades when the dimension reaches the number of classes.",
             f"{last} dimensions, frozen backbone: {line([*MHE, 'MM squared', CODE, RANDOM], last)}. The smallest "
             f"angle of RBF is {rows['MHE RBF'][last]['min_angle']['mean']:.4f}, that of the best code "
             f"{rows[CODE][last]['min_angle']['mean']:.4f}.",
         ),
         new(
-            all(rows[CODE][d]["accuracy"]["mean"] >= rows[RANDOM][d]["accuracy"]["mean"] for d in dimensions),
-            "The spherical code is at least as good as random prototypes.",
-            "; ".join(f"{d}: {line([CODE, BLOCKS, TRAINED, RANDOM], d)}" for d in dimensions)
-            + f"; softmax on the same features {plus_minus(next(iter(rows[SOFTMAX].values()))['accuracy'], 2)}.",
+            all(not clear(lost(g["accuracy"])) for g in summary["blocks_over_mm"].values()),
+            "Random orthonormal blocks need no training, have small smallest angles, and are no worse than MM.",
+            f"Accuracy over MM squared: {accuracy_gains(summary['blocks_over_mm'])}; smallest angles "
+            f"{', '.join(format(rows[BLOCKS][d]['min_angle']['mean'], '.2f') for d in dimensions)}.",
+        ),
+        new(
+            any(clear(g["accuracy"]) for g in summary["shuffled_over_ordered"].values()),
+            "The order of a code matters: opposite points may follow each other, and so do related classes. Shuffle it.",
+            f"Gain of the shuffled code: {accuracy_gains(summary['shuffled_over_ordered'])}.",
+        ),
+        new(
+            softmax["mean"] >= max(rows[name][d]["accuracy"]["mean"] for name in fixed for d in dimensions),
+            "Softmax on the same features is no worse than any set of prototypes.",
+            "; ".join(f"{d}: {line([CODE, TRAINED, RANDOM], d)}" for d in dimensions)
+            + f"; softmax {plus_minus(softmax, 2)}.",
         ),
     ]
 
@@ -160,6 +172,10 @@ def clear(gained, least=0.0):
     if not gained["error"]:
         return None
     return gained["mean"] - 2 * gained["error"] > least
+
+
+def lost(gained):
+    return {"mean": -gained["mean"], "error": gained["error"]}
 
 
 def no_worse(gained):

@@ -4,7 +4,7 @@ from functools import partial
 
 from _images import generated, images
 from _network import accuracy, backbone, outputs, resnet, seeded, train
-from _prototype_sets import CODE, SOFTMAX, TRAINED, cached, dispersed, measured, prototypes
+from _prototype_sets import CODE, ORDERED, SOFTMAX, TRAINED, cached, dispersed, measured, prototypes, shuffled
 from torch import nn
 from torch.nn import functional as F
 
@@ -36,7 +36,9 @@ class Experiment:
 
     def points(self, row, d, seed):
         choices = {key: self.results[key] for key in ("steps", "restarts")}
-        first = 0 if row == CODE else seed  # one code for all seeds: it is the best there is
+        if row == CODE:
+            return shuffled(self.points(ORDERED, d, seed), seed)
+        first = 0 if row == ORDERED else seed  # one code for all seeds: it is the best there is
         mark = "-".join(str(part) for part in (row, self.classes, d, first, *choices.values()))
         make = partial(prototypes, row, classes=self.classes, d=d, seed=first, **choices)
         return cached(self.cache / f"{mark}.npy", make)

@@ -3,7 +3,7 @@
 import statistics
 
 from _common import mean_and_error, where
-from _prototype_sets import EQUAL, RANDOM, SOFTMAX, TRAINED, paper
+from _prototype_sets import BLOCKS, CODE, EQUAL, ORDERED, RANDOM, SOFTMAX, TRAINED, paper
 from scipy.stats import spearmanr
 
 
@@ -32,7 +32,12 @@ def summarise(experiment, records):
         other: {str(d): gain(records, "MM squared", other, d) for d in results["dimensions"]}
         for other in ("MM squared, projected", EQUAL)
     }
-    summary["rbf_over_mm"] = {str(d): gain(records, "MHE RBF", "MM squared", d) for d in results["dimensions"]}
+    for key, row, other in (
+        ("rbf_over_mm", "MHE RBF", "MM squared"),
+        ("blocks_over_mm", BLOCKS, "MM squared"),
+        ("shuffled_over_ordered", CODE, ORDERED),
+    ):
+        summary[key] = {str(d): gain(records, row, other, d) for d in results["dimensions"]}
     return summary
 
 
