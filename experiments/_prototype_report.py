@@ -155,7 +155,7 @@ def accuracy_findings(summary, dimensions):
         ),
         new(
             any(clear(g["accuracy"]) for g in summary["shuffled_over_ordered"].values()),
-            "The order of a code matters: opposite points may follow each other, and so do related classes. Shuffle it.",
+            "The order of a code matters: opposite points may follow each other, and related classes do. Shuffle it.",
             f"Gain of the shuffled code: {accuracy_gains(summary['shuffled_over_ordered'])}.",
         ),
         new(

@@ -40,7 +40,8 @@ def prototypes(
     Random orthonormal blocks are dispersed by `SphereAdam`, whose learning rate falls to zero along a line. If a code
     in closed form, or part of one, or the catalogue's, has a larger smallest angle, it is taken instead: for up to
     d + 1 classes the regular simplex, for up to 2d classes directions at right angles or more, which no others surpass.
-    Nothing is searched for beyond that; `spherical_code` does, for as long as you let it.
+    Nothing is searched for beyond that; `spherical_code` does, for as long as you let it. Codes come in random order:
+    in their own, opposite points may follow each other, as related classes often do.
 
     Args:
         classes: How many, at least two.
@@ -50,7 +51,7 @@ def prototypes(
             made, whatever is known, call `disperse`.
         steps: How many updates.
         lr: The step size of the first of them: about the angle, in radians, that a prototype turns.
-        generator: For the start. None is torch's global generator, as for the objective's own draws.
+        generator: For start and order. None is torch's global generator, as for the objective's own draws.
         dtype: Of the result; None is torch's default.
         device: Where it is made; None is torch's default.
 
@@ -65,6 +66,9 @@ def prototypes(
     check_generator(generator)
     known, proved = _known(classes, d)
     like = torch.empty(0, dtype=dtype, device=device)  # also where the defaults are others than float32 and the CPU
+    if known is not None:
+        place = None if generator is None else generator.device
+        known = known[torch.randperm(classes, generator=generator, device=place).cpu()]
     if known is not None and proved and objective is None:
         return known.to(like)
     dispersed = disperse(
