@@ -150,7 +150,7 @@ class PrototypeHead(nn.Module):
         if trainable:
             self.prototypes = nn.Parameter(unit)
         else:
-            self.register_buffer("prototypes", unit.clone())
+            self.register_buffer("prototypes", unit)
 
     def forward(self, outputs: Float[Tensor, "batch d"]) -> Float[Tensor, "batch classes"]:
         """The cosine of every output with every prototype: logits, in [-1, 1]."""
