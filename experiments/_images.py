@@ -96,11 +96,15 @@ def _mapped(path):
 
 
 def _mark(items):
-    """What tells a list of images from another: names, labels and sizes."""
+    """What tells a list of images from another: names, labels, and the bytes, or size and time of a file of them."""
     digest = hashlib.sha256()
     for name, source, label in items:
-        size = source.stat().st_size if isinstance(source, Path) else len(source)
-        digest.update(f"{name} {size} {label}\n".encode())
+        digest.update(f"{name} {label}\n".encode())
+        if isinstance(source, Path):
+            state = source.stat()
+            digest.update(f"{state.st_size} {state.st_mtime_ns}\n".encode())
+        else:
+            digest.update(source.tobytes())
     return len(items), digest.hexdigest()
 
 
@@ -184,7 +188,7 @@ def _present(listed, folder, address):
 
 def _arrays(path, *names):
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return [archive[name] for name in names]
     except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError) as error:
         raise DataError(f"{path} is not whole ({error}); fetch it again") from None
