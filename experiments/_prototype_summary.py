@@ -34,7 +34,7 @@ def summarise(experiment, records):
     }
     for key, row, other in (
         ("rbf_over_mm", "MHE RBF", "MM squared"),
-        ("blocks_over_mm", BLOCKS, "MM squared"),
+        ("blocks_over_koleo", BLOCKS, "KoLeo"),
         ("shuffled_over_ordered", CODE, ORDERED),
     ):
         summary[key] = {str(d): gain(records, row, other, d) for d in results["dimensions"]}

@@ -49,7 +49,7 @@ FULL = {
 }
 QUICK = {
     "dimensions": [4, 8],
-    "rows": ["MM squared, projected", "MM squared", "MHE RBF", "Sliced 1", *BEYOND],
+    "rows": ["MM squared, projected", "MM squared", "KoLeo", "MHE RBF", *BEYOND],
     "steps": 50,
     "random_seeds": 3,
     "set_seeds": 2,
