@@ -1,6 +1,7 @@
 """What the experiments share: their options, results that grow run by run, and the look of their figures."""
 
 import argparse
+import functools
 import importlib.metadata
 import itertools
 import json
@@ -133,6 +134,7 @@ def _on_lines(data):
     return re.sub(r"\[[-\d.eE+,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]).replace(",", ", "), text)
 
 
+@functools.cache
 def versions():
     packages = ("unclump", "torch", "numpy", "scipy", "numba", "matplotlib")
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}

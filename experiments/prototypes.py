@@ -48,7 +48,7 @@ FULL = {
     "end_seeds": 3,
 }
 QUICK = {
-    "dimensions": [4, 8],
+    "dimensions": [8],
     "rows": ["MM squared, projected", "MM squared", "KoLeo", "MHE RBF", *BEYOND],
     "steps": 50,
     "random_seeds": 3,

@@ -210,34 +210,38 @@ from _images import generated
 from _network import resnet, seeded, train
 
 torch.set_num_threads(1)
-checkpoint, weights, killed_at = sys.argv[1], sys.argv[2], int(sys.argv[3])
 images = generated(4, px=8, train=16, val=4)
-network = seeded(0, lambda: resnet(images.train, [4, 8], 4))
-steps = 0
 
-def loss(outputs, labels):
-    global steps
-    steps += 1
-    if steps == killed_at:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return F.cross_entropy(outputs, labels)
+def run(checkpoint, weights, killed_at):
+    steps = 0
 
-train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0, mirror=True,
-      checkpoint=checkpoint or None)
-torch.save(network.state_dict(), weights)
-print(steps)
+    def loss(outputs, labels):
+        nonlocal steps
+        steps += 1
+        if steps == killed_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return F.cross_entropy(outputs, labels)
+
+    network = seeded(0, lambda: resnet(images.train, [4, 8], 4))
+    train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0, mirror=True,
+          checkpoint=checkpoint)
+    torch.save(network.state_dict(), weights)
+    print(steps, flush=True)
+
+for setting in ((None, "whole.pt", 0), ("state.pt", "killed.pt", 21), ("state.pt", "continued.pt", 0)):
+    child = os.fork()
+    if child == 0:
+        run(*setting)
+        os._exit(0)
+    print("exit", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
 def test_training_that_was_killed_goes_on_to_the_same_bits(tmp_path):
-    def run(checkpoint, killed_at=0):
-        command = [sys.executable, "-c", KILLED, str(checkpoint), str(tmp_path / "weights.pt"), str(killed_at)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
-
-    assert run("").stdout == "32\n"
-    whole = torch.load(tmp_path / "weights.pt", weights_only=True)
-    assert run(tmp_path / "state.pt", killed_at=21).returncode == -signal.SIGKILL  # in the third of four epochs
-    continued = run(tmp_path / "state.pt")
-    assert continued.stdout == "16\n", continued.stderr
-    for name, value in torch.load(tmp_path / "weights.pt", weights_only=True).items():
-        assert torch.equal(value, whole[name]), name
+    """Killed in the third of four epochs of eight steps; the first two are not run again."""
+    command = [sys.executable, "-c", KILLED]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["32", "exit 0", f"exit {-signal.SIGKILL}", "16", "exit 0"], done.stderr
+    whole, continued = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("whole", "continued"))
+    for name, value in whole.items():
+        assert torch.equal(value, continued[name]), name
