@@ -30,7 +30,7 @@ def report(summary):
         f"the rate of Riemannian: at most {largest(summary):.4f} apart; heads on a frozen backbone: best {best[0]} in "
         f"{best[1]} dimensions, {rows[best[0]][best[1]]['accuracy']['mean']:.1f}%, random prototypes "
         f"{rows[RANDOM][best[1]]['accuracy']['mean']:.1f}%",
-        "table": [*angle_table(summary), *accuracy_table(summary), *(end_table(summary) if summary["end"] else [])],
+        "table": [*angle_table(summary), *accuracy_table(summary), *end_table(summary)][:-1],
         "findings": [
             *angle_findings(summary, dimensions, known, off),
             *accuracy_findings(summary, dimensions),

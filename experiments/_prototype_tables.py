@@ -58,6 +58,8 @@ def accuracy_table(summary):
 
 
 def end_table(summary):
+    if not summary["end"]:
+        return
     chosen, dimensions = summary["settings"], sorted({int(d) for row in summary["end"].values() for d in row})
     yield f"**End to end**, as in the paper, but {chosen['end_epochs']} epochs of a network with"
     yield f"{'-'.join(map(str, chosen['end_channels']))} channels, runs of each: {chosen['end_seeds']}; percent:"

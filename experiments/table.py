@@ -89,8 +89,6 @@ def reduction(name, data):
             parts.append(f"{key} {len(value)} of {len(full[key])}")
         else:
             parts.append(f"{key} {value} instead of {full[key]}")
-        counted = isinstance(value, list) and not isinstance(value[0], list) and set(value) < set(full[key])
-        parts.append(f"{key} {len(value)} of {len(full[key])}" if counted else f"{key} {value} instead of {full[key]}")
     return "reduced: " + ", ".join(parts)
 
 
