@@ -138,7 +138,7 @@ def accuracy_findings(summary, dimensions):
             f"{rows[best][first]['min_angle']['mean']:.2f}.",
         ),
         verdict(
-            clear(rbf[first]["accuracy"]) or (False if clear(lost(rbf[first]["accuracy"])) else None),
+            clear(rbf[first]["accuracy"]),
             f"In {first} dimensions MHE RBF classifies best of all.",
             f"Frozen backbone: {line(sorted(MAIN, key=lambda n: -rows[n][first]['accuracy']['mean']), first)}.",
         ),
@@ -177,10 +177,9 @@ def accuracy_findings(summary, dimensions):
 
 
 def clear(gained, least=0.0):
-    """Whether a gain is above `least` by two standard errors; None where one run cannot say."""
-    if not gained["error"]:
-        return None
-    return gained["mean"] - 2 * gained["error"] > least
+    """Whether a gain is above `least`, or not, by two standard errors; None where that cannot be said."""
+    away = gained["mean"] - least
+    return away > 0 if gained["error"] and abs(away) > 2 * gained["error"] else None
 
 
 def lost(gained):
@@ -206,9 +205,9 @@ def end_finding(summary):
         if name not in (SOFTMAX, RANDOM) and (found := row.get(d))
     ]
     noise = sampling_error(summary)
-    told = min(apart) > 2 * 2**0.5 * noise
+    told = min(map(abs, apart)) > 2 * 2**0.5 * noise
     return verdict(
-        told or None,
+        min(apart) > 0 if told else None,
         "Trained end to end, dispersed prototypes classify better than random ones.",
         f"{chosen['end_epochs']} epochs, the sets with the squared-cosine loss: {listed}. The validation images alone "
         f"give one run a standard error of {noise:.1f} points; the sets are {min(apart):+.1f} to {max(apart):+.1f} "

@@ -14,7 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
-from unclump._checks import check_count, check_generator, check_points, check_rows, check_same_dimension
+from unclump._checks import (
+    check_count,
+    check_generator,
+    check_points,
+    check_positive,
+    check_rows,
+    check_same_dimension,
+)
 from unclump.codes import catalogue
 from unclump.codes.exact import exact_above, exact_code
 from unclump.disperse import disperse
@@ -63,9 +70,13 @@ def prototypes(
     """
     check_count("classes", classes, at_least=2)
     check_count("d", d, at_least=2)
+    check_count("steps", steps)
+    check_positive("lr", lr)
     check_generator(generator)
-    known, proved = _known(classes, d)
     like = torch.empty(0, dtype=dtype, device=device)  # also where the defaults are others than float32 and the CPU
+    if not like.is_floating_point():
+        raise TypeError(f"expected a floating-point dtype, got {dtype}; directions are no integers")
+    known, proved = _known(classes, d)
     if known is not None:
         place = None if generator is None else generator.device
         known = known[torch.randperm(classes, generator=generator, device=place).cpu()]
