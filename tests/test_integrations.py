@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 import unclump as uc
 from unclump.integrations._penalty import Penalty
-from unclump.integrations._watch import Watch
+from unclump.integrations._watch import Alarm, Watch
 
 ROOT, SOURCE = Path(__file__).parents[1], Path(uc.__file__).parent / "integrations"
 PAGES = {
@@ -145,6 +145,16 @@ class TestParts:
         assert "fewer than two" in Watch().look(torch.zeros(4, 3), None).collapse
         assert Watch().look(points(50, 20), None).collapse is None
 
+    def test_only_a_collapse_that_begins_rings(self):
+        for on_collapse, rings in (("stop", [False, True, False, False, True]), ("warn", [False] * 5)):
+            alarm = Alarm(on_collapse)
+            with pytest.warns(UserWarning, match="the table has collapsed at step [14]: all") as warned:
+                heard = [
+                    alarm.rings("the table", step, seen) for step, seen in enumerate([None, "all", "all", None, "all"])
+                ]
+            assert heard == rings
+            assert len(warned) == 2
+
     @pytest.mark.usefixtures("at_the_door")
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -205,11 +215,13 @@ class TestLightning:
             def configure_optimizers(self):
                 return torch.optim.SGD(self.parameters(), lr=0.01)
 
-        def run(callback, move=lambda table: None, **options):
+        def run(callback, move=lambda table: None, start=lambda table: None, **options):
             quiet = dict.fromkeys(("enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
             options = {"max_steps": 12, "logger": CSVLogger("csv"), **quiet} | options
             trainer = Trainer(callbacks=[callback], accelerator="cpu", **options)
-            trainer.fit(Module(move), DataLoader(torch.arange(20).expand(40, 20), batch_size=2))
+            module = Module(move)
+            start(module.tokens.weight.data)
+            trainer.fit(module, DataLoader(torch.arange(20).expand(40, 20), batch_size=2))
             return trainer
 
         run.module = Module
@@ -238,7 +250,7 @@ class TestLightning:
             trainer = fit(lightning.DispersionCallback("tokens", every=3, on_collapse="stop"), gather, min_epochs=0)
         assert trainer.global_step == 3
 
-    def test_collapse_warns_once_and_a_start_in_it_goes_on(self, lightning, fit):
+    def test_collapse_warns_once(self, lightning, fit):
         from lightning.pytorch.loggers import TensorBoardLogger
 
         for rows in (slice(5, 7), slice(None)):
@@ -250,6 +262,13 @@ class TestLightning:
                 )
             assert trainer.global_step == 12
             assert len([w for w in warned if "collapsed" in str(w.message)]) == 1
+
+    def test_a_start_in_collapse_goes_on(self, lightning, fit):
+        with pytest.warns(UserWarning, match="tokens has collapsed at step 0"):
+            trainer = fit(
+                lightning.DispersionCallback("tokens", every=2, on_collapse="stop"), start=lambda table: table.add_(9)
+            )
+        assert trainer.global_step == 12
 
     def test_the_mixin_adds_up_its_terms(self, lightning, fit):
         module = fit.module(None)
@@ -424,6 +443,16 @@ class TestTransformers:
                 callback=lambda trainer: adapter.DispersionCallback(trainer, every=2, on_collapse="stop"),
             )  # fmt: skip
         assert made.state.global_step == 4
+
+    def test_a_start_in_collapse_goes_on(self, adapter):
+        model = self.model("BertForMaskedLM")
+        model.get_input_embeddings().weight.data[1:] += 1
+        with pytest.warns(UserWarning, match="the input embedding has collapsed at step 0"):
+            made = self.train(
+                model, self.data(), max_steps=5,
+                callback=lambda trainer: adapter.DispersionCallback(trainer, every=2, on_collapse="stop"),
+            )  # fmt: skip
+        assert made.state.global_step == 5
 
     def test_what_cannot_be_regularised_is_refused(self, adapter):
         import transformers

@@ -92,11 +92,12 @@ class Alarm:
     collapsed: bool = False
 
     def rings(self, table: str, step: int, collapse: str | None) -> bool:
-        """Hear what was seen at a step; True to stop."""
-        if collapse is not None and not self.collapsed:
+        """Hear what was seen at a step; True to stop, which a collapse that was heard of before is no reason to."""
+        begins = collapse is not None and not self.collapsed
+        if begins:
             warnings.warn(f"{table} has collapsed at step {step}: {collapse}", stacklevel=2)
         self.collapsed = collapse is not None
-        return self.collapsed and self.on_collapse == "stop"
+        return begins and self.on_collapse == "stop"
 
 
 def _evenly(count: int, total: int, rows: int | None) -> Tensor:
