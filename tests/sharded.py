@@ -86,8 +86,16 @@ def check_fsdp():
     assert_close(seen.measures, expected.measures)
     assert_close(seen.nearest, expected.nearest)
     assert seen.measures != alone.measures
-    drawn = Penalty(uc.KoLeo(), 1.0, rows=6)(found.tokens.weight, 0)
-    assert drawn.isfinite()
+    seen = torch.zeros(WORDS, dtype=torch.bool)
+    draws = torch.Generator().manual_seed(dist.get_rank())
+    for step in range(40):
+        rows = 2 + step % 4
+        found.zero_grad()
+        Penalty(uc.KoLeo(), 1.0, rows=rows, generator=draws)(found.tokens.weight, 0).backward()
+        moved = whole(found.tokens.weight.grad).any(dim=-1)
+        assert int(moved.sum()) == rows  # on all ranks together
+        seen |= moved
+    assert seen.tolist() == [False] + [True] * (WORDS - 1)
 
 
 def check_replicas():

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_number
-from unclump.distributed import Shards
+from unclump.distributed import Gather, Shards, ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
 from unclump.objectives import Objective
 
@@ -18,8 +18,10 @@ class Penalty:
     """An objective of a model's table, without its padding row, and how much it counts.
 
     On many processes it is always that of the whole table. Where every rank has all of it, as under DDP, or within a
-    step of FSDP2, each computes the same and the average of gradients leaves it so; rows of a `DTensor` stay where
-    they are.
+    step of FSDP2, each computes its own term, and gradients are averaged: the same everywhere, unless something is
+    drawn, be it `rows` or the circles of `Sliced`. Then every rank draws for itself, and the term is the mean over
+    these draws; generators with one seed on all ranks make it one draw. Rows of a `DTensor` stay where they are, and
+    all ranks together draw one selection.
 
     Example:
         >>> from unclump.integrations._penalty import Penalty
@@ -55,7 +57,7 @@ class Penalty:
         if padding is None and self.rows is None:
             value: Tensor = objective(table)
             return value
-        numbers = self._drawn(numbers_here(table, padding), len(table) - (padding is not None))
+        numbers = self._drawn(numbers_here(table, padding), group)
         if group is False:
             value = objective(table[numbers])
             return value
@@ -63,14 +65,30 @@ class Penalty:
         value = objective(table, weight=mask.index_fill(0, numbers, True))
         return value
 
-    def _drawn(self, numbers: Int[Tensor, " k"], total: int) -> Int[Tensor, " j"]:
+    def _drawn(self, numbers: Int[Tensor, " k"], group: Gather) -> Int[Tensor, " j"]:
         """Of the rows that are here their share of those wanted."""
-        if self.rows is None or self.rows >= total:
+        if self.rows is None:
             return numbers
-        wanted = round(self.rows * len(numbers) / total)
+        ranks = ranks_of(numbers.float().unsqueeze(1), group)  # how many there are
+        if self.rows >= ranks.total:
+            return numbers
         device = "cpu" if self.generator is None else self.generator.device
         order = torch.randperm(len(numbers), generator=self.generator, device=device)
+        wanted = self.rows
+        if ranks.size > 1:
+            start = torch.randint(ranks.total, (1,), generator=self.generator, device=device)
+            start = ranks.agree(start.to(numbers.device))
+            wanted = dealt(self.rows, ranks.before, len(numbers), ranks.total, int(start))
         return numbers[order[:wanted].to(numbers.device)]
+
+
+def dealt(rows: int, before: int, here: int, total: int, start: int) -> int:
+    """How many of the rows wanted are to be those of a rank, which has `here` of all, after `before` of others.
+
+    Of all rows in line, every (total / rows)-th is dealt. Wherever that starts, all ranks together have exactly so
+    many, none more than it has rows; with a start drawn from 0, …, total - 1, every row is as likely as any other.
+    """
+    return (rows * (before + here) + start) // total - (rows * before + start) // total
 
 
 def check_term(objective: Objective, weight: float) -> None:
