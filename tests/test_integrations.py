@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 import unclump as uc
-from unclump.integrations._penalty import Penalty
+from unclump.integrations._penalty import Penalty, dealt
 from unclump.integrations._watch import Alarm, Watch
 
 ROOT, SOURCE = Path(__file__).parents[1], Path(uc.__file__).parent / "integrations"
@@ -100,6 +100,17 @@ class TestParts:
         assert {int(draw.sum()) for draw in draws} == {3}
         assert torch.stack(draws).any(dim=0).tolist() == [False] + [True] * 8
         assert_close(Penalty(uc.KoLeo(), 1.0, rows=20)(table, None), uc.KoLeo()(table))
+
+    @pytest.mark.parametrize(("rows", "counts"), [(2, [2] * 8), (12, [2] * 8), (5, [4, 0, 3]), (2, [0, 1, 7])])
+    def test_so_many_rows_are_dealt_to_ranks_and_each_row_is_as_likely(self, rows, counts):
+        total = sum(counts)
+        before = [sum(counts[:rank]) for rank in range(len(counts))]
+        deals = torch.tensor(
+            [[dealt(rows, *here, total, start) for here in zip(before, counts, strict=True)] for start in range(total)]
+        )
+        assert deals.sum(dim=1).tolist() == [rows] * total
+        assert (deals <= torch.tensor(counts)).all()
+        assert deals.sum(dim=0).tolist() == [rows * count for count in counts]
 
     @pytest.mark.usefixtures("at_the_door")
     @pytest.mark.parametrize(
@@ -395,6 +406,32 @@ class TestTransformers:
         if kind == "GPT2LMHeadModel":  # the one whose own loss is that of all batches
             assert_close(table(4, "mixin"), whole, rtol=1e-3, atol=1e-6)
 
+    def test_without_labels_the_loss_and_the_term_count_in_every_batch_but_not_with_the_mixin(self, adapter):
+        class Mixed(adapter.DispersionMixin, importlib.import_module("transformers").Trainer):
+            pass
+
+        data = [
+            {"input_ids": row["input_ids"], "start_positions": number % 6, "end_positions": number % 6}
+            for number, row in enumerate(self.data())
+        ]
+
+        def loss(outputs, labels, num_items_in_batch=None):
+            return 0 * outputs["start_logits"].sum()
+
+        def moved(size, way):
+            model = self.model("BertForQuestionAnswering")
+            start = model.get_input_embeddings().weight.detach().clone()
+            steps = {"per_device_train_batch_size": size, "gradient_accumulation_steps": 16 // size}
+            if way == "function":
+                made = adapter.dispersion_loss(model, uc.KoLeo(), weight=0.7, loss=loss)
+                self.train(model, data, more={"compute_loss_func": made}, **steps)
+            else:
+                self.train(model, data, trainer=Mixed, more={"objective": uc.KoLeo(), "weight": 0.7}, **steps)
+            return model.get_input_embeddings().weight.detach() - start
+
+        assert_close(moved(4, "function"), 4 * moved(16, "function"), rtol=1e-3, atol=1e-6)
+        assert_close(moved(4, "mixin"), moved(16, "mixin"), rtol=1e-3, atol=1e-6)
+
     def test_a_model_that_computes_its_loss_itself_has_the_mixin(self, adapter):
         import transformers
 
@@ -526,6 +563,17 @@ class TestSentenceTransformers:
         assert loss.get_config_dict()["weight"] == 0.5
         assert not model._forward_hooks
 
+    def test_evaluation_has_the_other_loss_alone(self, adapter):
+        from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+
+        model, columns = self.model(), self.columns(2)
+        alone = MultipleNegativesRankingLoss(model)
+        loss = adapter.DispersionLoss(model, alone, uc.KoLeo(), weight=0.5)
+        expected = alone([dict(c) for c in columns], None)
+        assert loss([dict(c) for c in columns], None) != expected
+        model.eval()
+        assert_close(loss([dict(c) for c in columns], None), expected)
+
     def test_one_sentence_has_none_to_keep_apart_from(self, adapter):
         from sentence_transformers.sentence_transformer.losses import CosineSimilarityLoss
 
@@ -553,7 +601,7 @@ class TestSentenceTransformers:
 
         model = self.model()
         loss = adapter.DispersionLoss(model, CachedMultipleNegativesRankingLoss(model), uc.KoLeo(), weight=0.5)
-        with pytest.raises(ValueError, match=r"embeds with gradients|columns once"):
+        with pytest.raises(ValueError, match="embeds with gradients, got CachedMultipleNegativesRankingLoss"):
             loss(self.columns(2), None)
 
 

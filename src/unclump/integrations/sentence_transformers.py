@@ -21,7 +21,8 @@ class DispersionLoss(nn.Module):
     .. math:: \ell + \frac{w}{c} \sum_{k=1}^c f(\text{column}_k)
 
     Every column, such as anchors and positives, is dispersed by itself: a positive is to stay with its anchor. What
-    repeats a sentence in a batch is pushed apart as well, so batch samplers without duplicates fit best.
+    repeats a sentence in a batch is pushed apart as well, so batch samplers without duplicates fit best. In evaluation
+    the other loss counts alone, so that losses remain comparable.
 
     Args:
         model: The model that the other loss trains.
@@ -38,11 +39,14 @@ class DispersionLoss(nn.Module):
         self.objective, self.weight = objective, weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None) -> Float[Tensor, ""]:
-        """The sum of both; only the other loss where there are fewer than two sentences."""
+        """The sum of both; only the other loss in evaluation, or where there are fewer than two sentences."""
+        if not self.model.training:
+            value: Tensor = self.loss(sentence_features, labels)
+            return value
         columns, seen = list(sentence_features), list[Tensor]()
         hook = self.model.register_forward_hook(lambda *call: seen.append(call[-1]["sentence_embedding"]))
         try:
-            value: Tensor = self.loss(columns, labels)
+            value = self.loss(columns, labels)
         finally:
             hook.remove()
         apart = [self.objective(column) for column in self._columns(seen, len(columns)) if self._is_enough(column)]
@@ -56,7 +60,7 @@ class DispersionLoss(nn.Module):
                 f"expected a loss that embeds each of {count} columns once, got batches of {[*map(len, seen)]} "
                 f"sentences from {type(self.loss).__name__}; give this loss to the one that embeds more often"
             )
-        if torch.is_grad_enabled() and self.model.training and not all(batch.requires_grad for batch in seen):
+        if torch.is_grad_enabled() and not all(batch.requires_grad for batch in seen):
             raise ValueError(
                 f"expected a loss that embeds with gradients, got {type(self.loss).__name__}, which caches them; "
                 "choose one that does not, such as MultipleNegativesRankingLoss"
