@@ -51,6 +51,10 @@ def dispersion_loss(
     The term counts once in a step, however many batches' gradients are accumulated and on however many devices; in
     evaluation it does not count at all, so that losses remain comparable. The padding row does not take part.
 
+    Where batches have no "labels", as in the answering of questions, the trainer counts no items (`num_items_in_batch`
+    is None) and does not divide what a `compute_loss_func` returns: in a step of k accumulated batches, the loss and
+    the term each count k times. `DispersionMixin` counts once there too.
+
     Args:
         model: A masked or causal language model, or a classifier of sequences or tokens; any with `loss`. The very
             one that is trained: where the trainer makes it (`model_init`), use `DispersionMixin`.
