@@ -156,6 +156,11 @@ class TestParts:
         assert "fewer than two" in Watch().look(torch.zeros(4, 3), None).collapse
         assert Watch().look(points(50, 20), None).collapse is None
 
+    def test_a_share_of_rank_rings_in_few_dimensions_only_with_a_larger_bound(self, points):
+        line = points(50, 10) * torch.tensor([1.0] + [1e-6] * 9)
+        assert Watch().look(line, None).collapse is None
+        assert "rank_share is 0.1, below 0.3" in Watch(least={"rank_share": 0.3}).look(line, None).collapse
+
     def test_only_a_collapse_that_begins_rings(self):
         for on_collapse, rings in (("stop", [False, True, False, False, True]), ("warn", [False] * 5)):
             alarm = Alarm(on_collapse)
@@ -181,7 +186,7 @@ class TestParts:
             Watch(**options)
 
 
-def test_the_run_with_and_without_dispersion(tmp_path):
+def test_the_run_with_and_without_dispersion(tmp_path, capsys):
     """The quick form of the example with a real model: it writes what it found, and the page says it."""
     pytest.importorskip("transformers")
     example = runpy.run_path(str(ROOT / "examples/huggingface.py"))
@@ -196,6 +201,13 @@ def test_the_run_with_and_without_dispersion(tmp_path):
     seconds = os.stat(output).st_mtime_ns
     example["main"](["--quick", "--output", str(output)])  # everything is there
     assert os.stat(output).st_mtime_ns == seconds
+    with pytest.raises(SystemExit):  # runs of another setting are kept
+        example["main"](["--quick", "--steps", "24", "--output", str(output)])
+    assert "choose --output" in capsys.readouterr().err
+    assert os.stat(output).st_mtime_ns == seconds
+    chance = "does not tell small differences"
+    assert chance in example["page"](found)
+    assert chance not in example["page"](found | {"runs": found["runs"] + [run | {"seed": 1} for run in found["runs"]]})
     result = example["json"].loads((ROOT / "results/huggingface.json").read_text())
     assert (ROOT / "docs/huggingface_results.md").read_text() == example["page"](result)
 

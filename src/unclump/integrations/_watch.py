@@ -15,7 +15,7 @@ from unclump.distributed import ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")
-LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}
+LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}  # the latter is at least 1 / d: silent for d <= 10
 
 
 @dataclass(frozen=True)
