@@ -122,11 +122,17 @@ def ran(summary):
     return f"{words}; {test['signature']}"
 
 
+def gains_over(rows, name, baseline):
+    """In BLEU, seed by seed. The rows hold their gains over the first one, which has none of its own."""
+    own, other = (rows[row]["gains"] or [0.0] * rows[row]["seeds"] for row in (name, baseline))
+    return [round(one - two, 3) for one, two in zip(own, other, strict=True)]
+
+
 def judged(rows, better, baseline):
     """Whether these rows' BLEU is above the baseline's, seed by seed: None below three seeds, or where it varies."""
     if rows[baseline]["seeds"] < 3:
         return None
-    gains = [gain for name in better for gain in rows[name]["gains"]]
+    gains = [gain for name in better for gain in gains_over(rows, name, baseline)]
     return True if min(gains) > 0 else False if max(gains) < 0 else None
 
 
@@ -172,10 +178,12 @@ def _discrete_findings(summary):
         f"over all, with weight {sliced['weight']:g} of a sum over points.",
     )
     regularised = [name for name in rows if "+" in name]
+    gains = {name: gains_over(rows, name, "spherical") for name in regularised}
+    beside = [f"{name} {bleu(rows[name]):.1f} ({', '.join(f'{g:+.1f}' for g in own)})" for name, own in gains.items()]
     yield verdict(
-        judged(rows, regularised, "Euclidean"),
+        judged(rows, regularised, "spherical"),
         "Dispersion further improves BLEU.",
-        ", ".join(f"{name} {bleu(rows[name]):.1f}" for name in ("spherical", *regularised)) + f", {seeds}.",
+        f"The sphere alone {bleu(spherical):.1f}; with gains over it by seed: {', '.join(beside)}; {seeds}.",
     )
     own = summary["tries"].get("Euclidean", [])
     if own:

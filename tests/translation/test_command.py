@@ -204,3 +204,36 @@ def test_without_seeds_enough_nothing_is_claimed():
     assert judged(rows([1.0, 0.2, 0.4]), ["spherical"], "Euclidean") is True
     assert judged(rows([1.0, -0.2, 0.4]), ["spherical"], "Euclidean") is None
     assert judged(rows([-1.0, -0.2, -0.4]), ["spherical"], "Euclidean") is False
+
+
+def test_dispersion_is_judged_beside_the_sphere_without_it():
+    """All rows gain on the Euclidean one, but those with a regulariser less than the sphere alone, seed by seed."""
+    from translation.comparison import judged
+
+    rows = {
+        "Euclidean": {"seeds": 3, "gains": []},
+        "spherical": {"seeds": 3, "gains": [2.0, 1.0, 3.0]},
+        "spherical + MHE": {"seeds": 3, "gains": [1.5, 0.5, 2.5]},
+        "spherical + Sliced": {"seeds": 3, "gains": [2.1, 1.1, 3.1]},
+    }
+    assert judged(rows, ["spherical + MHE"], "Euclidean") is True
+    assert judged(rows, ["spherical + MHE"], "spherical") is False
+    assert judged(rows, ["spherical + Sliced"], "spherical") is True
+    assert judged(rows, ["spherical + MHE", "spherical + Sliced"], "spherical") is None
+
+
+def test_the_finding_on_dispersion_names_its_gains_over_the_sphere():
+    from translation.comparison import _discrete_findings
+
+    def row(gains, bleu):
+        both = {"variance": {"mean": 0.5}}
+        scores = {"test": {"bleu": {"mean": bleu}}}
+        dispersion = {"occurring": both, "whole": both}
+        return {"seeds": 3, "gains": gains, "p_values": [], "scores": scores, "dispersion": dispersion, "weight": 1.0}
+
+    rows = {"Euclidean": row([], 20.0), "spherical": row([2.0, 1.0, 3.0], 22.0)}
+    rows |= {f"spherical + {name}": row([1.5, 0.5, 2.5], 21.5) for name in ("MHE", "Lloyd", "Sliced")}
+    findings = {found["claim"]: found for found in _discrete_findings({"discrete": rows, "tries": {}})}
+    found = findings["Dispersion further improves BLEU."]
+    assert found["verdict"] == "refuted"
+    assert "spherical + MHE 21.5 (-0.5, -0.5, -0.5)" in found["evidence"]
