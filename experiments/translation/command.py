@@ -46,13 +46,19 @@ def main(argv=None):
 
 def parser_with_files(**choices):
     """With the options for a user's own text, and for a file of settings."""
-    parser = argparse.ArgumentParser(formatter_class=argparse.RawDescriptionHelpFormatter, **choices)
+    # No abbreviations: --data is an option of its own, of the experiment's, and not short for --data-folder.
+    parser = argparse.ArgumentParser(
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **choices
+    )
     pair = {"nargs": 2, "metavar": ("SOURCE", "TARGET")}
     parser.add_argument(
         "--train", action="append", help="files to learn from, a sentence a line; more than once", **pair
     )
     parser.add_argument("--validation", help="files to choose by", **pair)
     parser.add_argument("--test", action="append", help="files to be judged by; more than once", **pair)
+    parser.add_argument(
+        "--data-folder", type=Path, help="where public data sets lie; default UNCLUMP_DATA, or else data"
+    )
     parser.add_argument("--config", type=Path, help="a JSON file of settings, such as paper.json")
     return parser
 
@@ -97,7 +103,7 @@ def make_tables(argv):
     if files := files_of(chosen):
         settings |= {"files": files, "data": "own"}
     options = [part for name, value in settings.items() for part in (f"--{name.replace('_', '-')}", json.dumps(value))]
-    table.main([*options, *rest])
+    table.main([*options, *rest], data_folder=chosen.data_folder)
 
 
 def train(argv):
@@ -128,7 +134,7 @@ def train_row(settings, files, chosen):
         raise ValueError(
             f"expected --table FOLDER with continuous rows, and with no others, got the row {chosen.row!r}"
         )
-    corpus = load_corpus(settings["data"], settings["languages"], files)
+    corpus = load_corpus(settings["data"], settings["languages"], files, data_folder=chosen.data_folder)
     setting, seed = Setting.of(settings), chosen.seed
     frozen = vocabulary = None
     if chosen.table is not None:

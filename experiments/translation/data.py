@@ -8,10 +8,9 @@ import gzip
 import html
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
 
 Pairs = list[tuple[str, str]]
 
@@ -85,17 +84,12 @@ def checked(pairs, source, target):
     return pairs
 
 
-def folder_of(name, inside):
-    """Where the data set lies: in the folder that UNCLUMP_DATA names, in data/, or in ../shared/data."""
-    named = os.environ.get("UNCLUMP_DATA")
-    places = [Path(named)] if named else [ROOT / "data", ROOT.parent / "shared" / "data"]
-    for place in places:
-        if (place / inside).is_dir():
-            return place / inside
-    looked = " or ".join(str(place / inside) for place in places)
-    raise FileNotFoundError(
-        f"expected the files of {name} in {looked}, got no such folder; set UNCLUMP_DATA to where {inside} is"
-    )
+def folder_of(inside, data_folder=None):
+    """Where a data set lies: in that folder, else in the one that UNCLUMP_DATA names, else in data/ where we are."""
+    place = Path(data_folder or os.environ.get("UNCLUMP_DATA") or "data").resolve()
+    if not (place / inside).is_dir():
+        raise FileNotFoundError(f"expected its files in {place / inside}, got no such folder")
+    return place / inside
 
 
 def _there(folder, name):
@@ -104,9 +98,7 @@ def _there(folder, name):
     return packed if packed.exists() and not plain.exists() else plain
 
 
-def multi30k(source, target):
-    folder = folder_of("Multi30k", "multi30k")
-
+def multi30k(folder, source, target):
     def split(name):
         return read_pairs(*(_there(folder, f"{name}.{language}") for language in (source, target)))
 
@@ -114,8 +106,7 @@ def multi30k(source, target):
     return Corpus("multi30k", source, target, split("train"), split("val"), tests)
 
 
-def roen(source, target):
-    folder = folder_of("Romanian-English", "roen")
+def roen(folder, source, target):
     columns = {"en": 0, "ro": 1}
     first, second = columns[source], columns[target]
 
@@ -127,8 +118,7 @@ def roen(source, target):
     return Corpus("roen", source, target, train, split("rosts_dev"), tests)
 
 
-def tatoeba(source, target):
-    folder = folder_of("Tatoeba", "ende")
+def tatoeba(folder, source, target):
     columns = {"en": 0, "de": 1}
 
     def split(name):
@@ -138,9 +128,8 @@ def tatoeba(source, target):
     return Corpus("tatoeba", source, target, split("train"), split("val"), {"test": split("test")})
 
 
-def wmt16(source, target):
+def wmt16(folder, source, target):
     """Romanian-English as WMT 2016 packs it: NAME.ro-en.ro and .en to learn from, newsdev2016 and newstest2016."""
-    folder = folder_of("WMT 2016", "wmt16")
     names = [f"{{}}.{pair}.{{}}" for pair in ("ro-en", "en-ro")]
     found = [path for form in names for path in sorted(folder.rglob(form.format("*", source)))]
     train = [pair for path in found for pair in read_pairs(path, path.with_suffix(f".{target}"))]
@@ -168,11 +157,29 @@ def own_files(train, validation, tests):
     return Corpus("own", *languages, pairs, read_pairs(*validation), named)
 
 
-CORPORA = {"multi30k": ("de", "en"), "roen": ("ro", "en"), "tatoeba": ("de", "en"), "wmt16": ("ro", "en")}
-_READERS = {"multi30k": multi30k, "roen": roen, "tatoeba": tatoeba, "wmt16": wmt16}
+MANYTHINGS = "https://www.manythings.org/anki"
+WMT16 = "https://www.statmt.org/wmt16/translation-task.html"
 
 
-def load_corpus(name, direction, files=None):
+@dataclass(frozen=True)
+class Public:
+    """A data set that anybody can have: its languages, its folder, how it is read, and where it is to be had."""
+
+    languages: tuple[str, str]
+    folder: str
+    read: Callable[[Path, str, str], Corpus]
+    at: str
+
+
+CORPORA = {
+    "multi30k": Public(("de", "en"), "multi30k", multi30k, "https://github.com/multi30k/dataset"),
+    "roen": Public(("ro", "en"), "roen", roen, f"https://github.com/dumitrescustefan/RO-STS, {MANYTHINGS} and {WMT16}"),
+    "tatoeba": Public(("de", "en"), "ende", tatoeba, MANYTHINGS),
+    "wmt16": Public(("ro", "en"), "wmt16", wmt16, WMT16),
+}
+
+
+def load_corpus(name, direction, files=None, *, data_folder=None):
     """A data set by its name, from the first language to the second; or a user's own files, where there are some."""
     if files:
         return own_files(files["train"], files["validation"], files["tests"])
@@ -182,6 +189,13 @@ def load_corpus(name, direction, files=None):
         return generated()
     if name not in CORPORA:
         raise ValueError(f"expected data to be generated, {', '.join(CORPORA)}, got {name!r}")
-    if sorted(direction) != sorted(CORPORA[name]):
-        raise ValueError(f"expected a direction between {' and '.join(CORPORA[name])} for {name}, got {direction!r}")
-    return _READERS[name](*direction)
+    public = CORPORA[name]
+    if sorted(direction) != sorted(public.languages):
+        raise ValueError(f"expected a direction between {' and '.join(public.languages)} for {name}, got {direction!r}")
+    try:
+        return public.read(folder_of(public.folder, data_folder), *direction)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"{name}: {error}; the text is at {public.at}, and --data-folder or UNCLUMP_DATA names the folder "
+            f"that has {public.folder}/ in it"
+        ) from None

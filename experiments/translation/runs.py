@@ -26,11 +26,12 @@ JUDGED_ONLY = ("beam", "watch", "validations")
 class Workshop:
     """The text, the setting that all runs have in common, and the folders of the runs."""
 
-    def __init__(self, results):
+    def __init__(self, results, *, data_folder=None):
         self.results, self.folder = results, results.folder / "translation"
         self.setting = Setting.of(results.configuration)
         self.common = {name: results[name] for name in ("data", "languages", "files", "vocabulary")}
-        self.corpus = load_corpus(self.common["data"], self.common["languages"], self.common["files"])
+        data = (self.common[name] for name in ("data", "languages", "files"))
+        self.corpus = load_corpus(*data, data_folder=data_folder)
         self.text = encoded(self.corpus, self._vocabulary())
 
     def _vocabulary(self):

@@ -148,9 +148,10 @@ def origins_of(rows, discrete):
     return {(row, seed): asked for row in rows for (name, seed), asked in runs.items() if name == ROWS[row].origin}
 
 
-def main(argv=None):
+def main(argv=None, *, data_folder=None):
+    """Both tables. Where the data lies makes no difference to them, and is no part of what the file says was asked."""
     results = Results("translation", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
-    workshop = Workshop(results)
+    workshop = Workshop(results, data_folder=data_folder)
     updates, samples = results["updates"], results["bootstrap"]
     tries = discrete_tries(results)
     pilots = tried(workshop, tries, results["updates_pilot"], {})

@@ -100,6 +100,15 @@ def test_mistakes_are_one_line(command, arguments, message):
     assert len(complaint.splitlines()) == 1
 
 
+def test_a_data_set_that_is_not_there_is_one_line(command, tmp_path):
+    train, table = ["train", tmp_path / "m", "--data", "multi30k"], ["table", "--output", tmp_path / "results"]
+    for name, *options in (train, table):
+        code, said, complaint = command(name, *options, "--data-folder", tmp_path / "no")
+        assert (code, said) == (2, "")
+        assert complaint.startswith(f"{name}: multi30k: expected its files in {tmp_path / 'no' / 'multi30k'}, got no")
+        assert len(complaint.splitlines()) == 1
+
+
 def test_no_command_says_which_there_are(command):
     assert command()[0] == 2
     code, said, _ = command("--help")
@@ -129,14 +138,19 @@ def test_the_papers_configuration_can_be_asked_for(tmp_path):
 def test_tables_are_made_of_files_and_configurations(command, files, tmp_path, monkeypatch):
     from translation import table
 
-    asked = []
-    monkeypatch.setattr(table, "main", asked.append)
+    asked, folders = [], []
+    monkeypatch.setattr(
+        table, "main", lambda options, data_folder: asked.append(options) or folders.append(data_folder)
+    )
     (tmp_path / "c.json").write_text(json.dumps({"updates_pilot": 7}))
     assert command("table", *files, "--config", tmp_path / "c.json", "--seeds", 2)[0] == 0
     (options,) = asked
     assert options[:2] == ["--updates-pilot", "7"]
     assert json.loads(options[options.index("--files") + 1])["train"] == [[str(f) for f in files[1:3]]]
     assert options[-2:] == ["--seeds", "2"]
+    assert command("table", "--data", "roen", "--data-folder", tmp_path)[0] == 0
+    assert asked[1] == ["--data", "roen"]
+    assert folders == [None, tmp_path]
 
 
 def test_equal_numbers_of_tries_are_insisted_on():

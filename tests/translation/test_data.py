@@ -110,6 +110,41 @@ def test_wmt_is_read_as_it_is_packed(data, file, monkeypatch, tmp_path):
     assert found.tests == {"newstest2016": [("zece", "ten & more")]}
 
 
+def test_data_lies_where_it_was_said_or_in_data_where_we_are(data, file, monkeypatch, tmp_path):
+    for place in ("option", "variable", "here/data"):
+        for name in ("train", "val", "test_2016_flickr"):
+            file(f"{place}/multi30k/{name}.de", f"Hund {name}")
+            file(f"{place}/multi30k/{name}.en", place)
+
+    def found(**choice):
+        return data.load_corpus("multi30k", ["de", "en"], **choice).train
+
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.delenv("UNCLUMP_DATA", raising=False)
+    assert found() == [("Hund train", "here/data")]
+    monkeypatch.setenv("UNCLUMP_DATA", str(tmp_path / "variable"))
+    assert found() == [("Hund train", "variable")]
+    assert found(data_folder=tmp_path / "option") == [("Hund train", "option")]
+
+
+@pytest.mark.parametrize("name", ["multi30k", "roen", "tatoeba", "wmt16"])
+def test_data_that_is_not_there_is_said_where_to_be_had(data, name, monkeypatch, tmp_path):
+    public = data.CORPORA[name]
+    monkeypatch.delenv("UNCLUMP_DATA", raising=False)
+    monkeypatch.chdir(tmp_path)
+    looked = tmp_path / "data" / public.folder
+    with pytest.raises(FileNotFoundError) as refused:
+        data.load_corpus(name, public.languages)
+    assert str(refused.value).startswith(f"{name}: expected its files in {looked}, got no such folder; ")
+    looked.mkdir(parents=True)
+    with pytest.raises(FileNotFoundError) as incomplete:
+        data.load_corpus(name, public.languages)
+    assert str(looked) in str(incomplete.value)
+    for error in (refused, incomplete):
+        assert f"at {public.at}, and --data-folder or UNCLUMP_DATA names" in str(error.value)
+        assert "https://" in str(error.value)
+
+
 @pytest.mark.parametrize(
     ("name", "languages", "sizes"),
     [
@@ -120,9 +155,10 @@ def test_wmt_is_read_as_it_is_packed(data, file, monkeypatch, tmp_path):
 )
 def test_public_data_is_read_whole(data, name, languages, sizes):
     try:
-        found = data.load_corpus(name, languages)
+        data.folder_of(data.CORPORA[name].folder)
     except FileNotFoundError as error:
-        pytest.skip(str(error))
+        pytest.skip(f"no {name}: {error}; UNCLUMP_DATA names another")
+    found = data.load_corpus(name, languages)
     assert [len(found.train), len(found.validation), *map(len, found.tests.values())] == sizes
     english = [pair[languages.index("en")] for pair in found.validation]
     assert sum(" the " in sentence.lower() for sentence in english) > len(english) / 20
