@@ -21,6 +21,8 @@ from translation.vocabulary import load_vocabulary, train_vocabulary
 # Settings that make no difference to the other runs.
 CONTINUOUS_ONLY, DISCRETE_ONLY = ("continuous_loss", "offline_epochs", "offline_lr"), ("smoothing",)
 JUDGED_ONLY = ("beam", "watch", "validations")
+# A pilot keeps its last weights: what it is compared by is the loss, after as many updates in every row.
+PILOT = {"validations": 1}
 
 
 class Workshop:
@@ -85,7 +87,7 @@ class Workshop:
         training = Training(
             self.text,
             row,
-            Setting.of({**self.setting.as_dict(), "lr": asked["lr"]}),
+            Setting.of({**self.setting.as_dict(), "lr": asked["lr"], **(PILOT if asked["pilot"] else {})}),
             seed=asked["seed"],
             updates=asked["updates"],
             table_lr=asked["table_lr"],

@@ -251,3 +251,20 @@ def test_the_finding_on_dispersion_names_its_gains_over_the_sphere():
     found = findings["Dispersion further improves BLEU."]
     assert found["verdict"] == "refuted"
     assert "spherical + MHE 21.5 (-0.5, -0.5, -0.5)" in found["evidence"]
+
+
+def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
+    """Choosing weights by BLEU on the way would change the loss that is recorded, and is no part of the key."""
+    from _common import Results
+    from translation.runs import Workshop
+    from translation.table import FULL, QUICK
+
+    trial = {"lr": 1e-2, "table_lr": 5e-2, "weight": 0}
+    asked, records = [], []
+    for often in (1, 3):
+        options = ["--quick", "--output", str(tmp_path / str(often)), "--validations", str(often)]
+        workshop = Workshop(Results("translation", "", options, full=FULL, quick=QUICK))
+        asked.append(workshop.asked("spherical", 1000, trial, updates=6, pilot=True))
+        records.append(workshop.run(asked[-1]))
+    assert asked[0] == asked[1]
+    assert records[0] == records[1]
