@@ -34,7 +34,7 @@ FULL = {
     "continuous": list(CONTINUOUS),
     "seeds": 3,
     "seeds_untuned": 1,
-    "seeds_continuous": 2,
+    "seeds_continuous": 3,
     "updates": 4000,
     "updates_continuous": 4500,
     "updates_pilot": 500,

@@ -268,3 +268,12 @@ def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
         records.append(workshop.run(asked[-1]))
     assert asked[0] == asked[1]
     assert records[0] == records[1]
+
+
+def test_the_full_tables_have_seeds_enough_for_verdicts():
+    from translation.comparison import judged
+    from translation.table import FULL
+
+    for name in ("seeds", "seeds_continuous"):
+        rows = {"first": {"seeds": FULL[name], "gains": []}, "better": {"gains": [1.0] * FULL[name]}}
+        assert judged(rows, ["better"], "first") is True, name
