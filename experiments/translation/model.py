@@ -91,7 +91,7 @@ class Translator(nn.Module):
         super().__init__()
         self.continuous = continuous
 
-        wide = embedding or d
+        wide = d if embedding is None else embedding
 
         def rows():
             return nn.Parameter(torch.randn(vocabulary, wide, generator=generator) / math.sqrt(wide))

@@ -46,6 +46,8 @@ class Setting:
         for name in ("d", "layers", "heads", "feed_forward", "batch_tokens", "accumulate", "validations", "beam"):
             if getattr(self, name) < 1:
                 raise ValueError(f"expected {name} >= 1, got {getattr(self, name)!r}")
+        if self.embedding is not None and self.embedding < 1:
+            raise ValueError(f"expected embedding >= 1, or null for that of d, got {self.embedding!r}")
         if not 0 <= self.warmup < 1:
             raise ValueError(f"expected warmup as a part of all updates, 0 <= warmup < 1, got {self.warmup!r}")
         if self.d % (2 * self.heads):

@@ -19,11 +19,11 @@ __all__ = ["FULL", "QUICK", "main", "report"]
 
 # Rate of the table and weight of the regulariser. The first is the untuned one, at the rate of all other weights.
 TRIES = {
-    "Euclidean": [[2e-3, 0], [5e-3, 0], [1e-2, 0], [2e-2, 0]],
-    "spherical": [[2e-3, 0], [1e-2, 0], [2e-2, 0], [5e-2, 0]],
-    "spherical + MHE": [[2e-3, 1], [2e-2, 1], [5e-2, 1], [2e-2, 10]],
-    "spherical + Lloyd": [[2e-3, 0.1], [2e-2, 0.1], [5e-2, 0.1], [2e-2, 1]],
-    "spherical + Sliced": [[2e-3, 1e-4], [2e-2, 1e-4], [5e-2, 1e-4], [2e-2, 1e-3]],
+    "Euclidean": [[2e-3, 0], [5e-3, 0], [1e-2, 0], [2e-2, 0], [5e-2, 0]],
+    "spherical": [[2e-3, 0], [1e-2, 0], [2e-2, 0], [5e-2, 0], [1e-1, 0]],
+    "spherical + MHE": [[2e-3, 1], [2e-2, 1], [5e-2, 1], [1e-1, 1], [2e-2, 10]],
+    "spherical + Lloyd": [[2e-3, 0.1], [2e-2, 0.1], [5e-2, 0.1], [1e-1, 0.1], [2e-2, 1]],
+    "spherical + Sliced": [[2e-3, 1e-4], [2e-2, 1e-4], [5e-2, 1e-4], [1e-1, 1e-4], [2e-2, 1e-3]],
 }
 FULL = {
     "data": "multi30k",

@@ -160,6 +160,14 @@ def test_equal_numbers_of_tries_are_insisted_on():
         tried(None, {"Euclidean": [{}], "spherical": [{}, {}]}, 10, {})
 
 
+def test_rates_are_tried_as_far_up_in_every_row_on_the_sphere():
+    from translation.table import TRIES
+
+    assert {row: len(tries) for row, tries in TRIES.items()} == dict.fromkeys(TRIES, 5)
+    highest = {row: max(rate for rate, _ in tries) for row, tries in TRIES.items()}
+    assert highest == {row: 5e-2 if row == "Euclidean" else 1e-1 for row in TRIES}
+
+
 def test_the_try_with_the_lowest_validation_loss_is_taken():
     from translation.table import best_tries
 

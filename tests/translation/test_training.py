@@ -139,6 +139,7 @@ def test_rates_rise_to_their_height_and_fall(tiny):
         ({"schedule": "steps"}, "linear or inverse_sqrt"),
         ({"continuous_loss": "l2"}, "cosine or vmf"),
         ({"beam": 0}, "beam >= 1"),
+        ({"embedding": 0}, "embedding >= 1, or null"),
         ({"warmup": 400}, "warmup as a part"),
     ],
 )
