@@ -177,7 +177,7 @@ class TestParts:
         [
             ({"every": 0}, "every >= 1"),
             ({"rows": 1}, "rows >= 2"),
-            ({"least": {"variance": 0.1}}, "did you mean 'spherical_variance'|one of 'min_angle'"),
+            ({"least": {"variance": 0.1}}, "did you mean 'spherical_variance'"),
             ({"on_collapse": "raise"}, "'warn', 'stop'"),
         ],
     )
