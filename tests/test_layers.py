@@ -21,6 +21,7 @@ LAYERS = [
     {"health", "prototypes"},
     {"demo", "report"},
     {"cli", "integrations"},
+    {"__main__"},
 ]
 # The only neighbours that may speak to each other.
 WITHIN = {(part, part) for part in ("_numba", "objectives", "codes", "cli", "files", "report", "integrations")}

@@ -7,9 +7,11 @@ import pytest
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+START = (Path(__file__).parents[1] / "docs/start.md").read_text()
+TRAINING = re.search(r"```python\n(.*?)```", START, flags=re.DOTALL)[1]
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize("example", [*EXAMPLES, TRAINING])
 def test_examples_run(example, capsys):
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out

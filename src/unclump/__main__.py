@@ -1,4 +1,4 @@
-"""`python -m unclump.cli`."""
+"""`python -m unclump`: the command line."""
 
 import sys
 
