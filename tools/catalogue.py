@@ -51,6 +51,8 @@ def leave_out(n: int, d: int) -> None:
         catalogue.read(catalogue.SHIPPED, n + 1, d),
         catalogue.read(catalogue.SHIPPED, n, d),
     )
+    if exact is None and above is None:
+        return
     points = exact.points if exact is not None else above.points
     if there is not None and minimal_angle(points) <= there.record.angle + 1e-13:
         return
