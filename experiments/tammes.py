@@ -140,7 +140,7 @@ def nearest_angle_columns(ax, objectives, records, known, optimal):
     ax.axhline(known, color=BLACK, linestyle="--", linewidth=1, label=f"{name}, {known:.3f}°")
     ax.plot([], [], color=BLACK, linewidth=1.5, label="smallest angle, mean over seeds")
     ax.set_xticks(range(len(objectives)), objectives, rotation=40, ha="right")
-    ax.legend(loc="lower right", fontsize=8)
+    ax.figure.legend(loc="outside upper right", ncols=2, fontsize=8)
 
 
 def report(summary):
