@@ -84,7 +84,7 @@ def draw(results, records, known):
     for ax, way in zip(panels, (results["ways"][-1], WAYS[0]), strict=True):
         nearest_angle_columns(ax, results["objectives"], where(records, way=way), math.degrees(known.min_angle), True)
         ax.set(ylabel="angle to the nearest, degrees", title=f"{way} Adam")
-    panels[0].get_legend().remove()
+    panels[1].legend(loc="lower right", fontsize=8)
     results.figure(figure)
     figure, ax = axes(width=9, height=4)
     looks = zip(results["ways"][1:], (-0.12, 0.12), (ORANGE, BLUE), "so", strict=False)

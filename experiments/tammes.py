@@ -123,6 +123,7 @@ def draw(results, n, d, records, known):
     objectives = [*results["objectives"], CODE]
     nearest_angle_columns(ax, objectives, records, math.degrees(known.min_angle), known.optimal)
     ax.set(ylabel="angle to the nearest point, degrees", title=f"{n} points in {d} dimensions")
+    figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     results.figure(figure, f"_{n}_{d}")
 
 
@@ -140,7 +141,6 @@ def nearest_angle_columns(ax, objectives, records, known, optimal):
     ax.axhline(known, color=BLACK, linestyle="--", linewidth=1, label=f"{name}, {known:.3f}°")
     ax.plot([], [], color=BLACK, linewidth=1.5, label="smallest angle, mean over seeds")
     ax.set_xticks(range(len(objectives)), objectives, rotation=40, ha="right")
-    ax.figure.legend(loc="outside upper right", ncols=2, fontsize=8)
 
 
 def report(summary):
