@@ -2,7 +2,7 @@
 
 import json
 
-from _common import FOLDER
+from _common import FOLDER, markdown
 
 BEGIN, END = "<!-- written by experiments/table.py -->", "<!-- to here -->"
 BEST = 3  # objectives that are named
@@ -14,9 +14,8 @@ def section(found):
     return "\n\n".join([BEGIN, *(part for part in parts if part), END])
 
 
-def table(header, rows):
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+def table(head, rows):
+    return "\n".join(markdown(head, rows))
 
 
 def best(rows, key, unit, digits=2):

@@ -1,6 +1,7 @@
 """What the experiments share: their options, results that grow run by run, and the look of their figures."""
 
 import argparse
+import contextlib
 import functools
 import importlib.metadata
 import itertools
@@ -123,9 +124,27 @@ class Results:
             "seconds": round(sum(run["seconds"] for run in self.runs), 1),
             "runs": self.runs,
         }
-        beside = self.path.with_suffix(".partial")
-        beside.write_text(_on_lines(data) + "\n")
-        os.replace(beside, self.path)
+        with replacing(self.path) as file:
+            file.write(f"{_on_lines(data)}\n".encode())
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A file beside the path, renamed once it is complete: a kill at any moment leaves the old file or the new one."""
+    beside = path.with_name(f"{path.name}.partial")
+    with beside.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def markdown(head, rows):
+    """The lines of a table; a bar within a cell is no border."""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for cells in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _on_lines(data):

@@ -1,11 +1,10 @@
 """A small residual network, augmentation as tensor operations, and training that can be killed and continued."""
 
 import math
-import os
 from pathlib import Path
 
 import torch
-from _common import generator
+from _common import generator, replacing
 from torch import nn
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -128,9 +127,8 @@ def train(
 
 def _save(file, state):
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(".partial")
-    torch.save(state, beside)
-    os.replace(beside, file)
+    with replacing(file) as beside:
+        torch.save(state, beside)
 
 
 @torch.no_grad()

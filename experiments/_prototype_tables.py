@@ -1,6 +1,6 @@
 """The tables and figures of the experiment with prototypes."""
 
-from _common import BLACK, BLUE, MARKERS, ORANGE, PINK, axes, family_colour
+from _common import BLACK, BLUE, MARKERS, ORANGE, PINK, axes, family_colour, markdown
 from _prototype_sets import PAPER_ROWS, PROJECTED, RIEMANNIAN, SOFTMAX, TRAINED
 
 
@@ -8,13 +8,17 @@ def plus_minus(value, digits=1, sign=""):
     return f"{value['mean']:{sign}.{digits}f} ± {value['error']:.{digits}f}"
 
 
+def head(dimensions, first, *others):
+    """Prototypes, and the same columns for each dimension, of which the first names it."""
+    return ["prototypes", *(column for d in dimensions for column in (f"{d}{first}", *others))]
+
+
 def angle_table(summary):
     dimensions = [str(d) for d in summary["dimensions"]]
     yield "Smallest angles of the prototypes in radians, those of the paper beside ours; the largest that any rate"
     yield "leads to, of those tried, from one start; and our spherical variance:"
     yield ""
-    yield "| prototypes |" + "".join(f" {d}: paper | here | tuned | variance |" for d in dimensions)
-    yield "|---|" + "---|---|---|---|" * len(dimensions)
+    rows = []
     for name, row in summary["rows"].items():
         if name == SOFTMAX:
             continue
@@ -23,7 +27,8 @@ def angle_table(summary):
             found, best = row[d], tuned_angle(summary, name, d)
             entries += [f"{found['paper'][2]:.2f}" if found["paper"] else "", f"{found['min_angle']['mean']:.3f}"]
             entries += [f"{best:.3f}" if best else "", f"{found['variance']['mean']:.3f}"]
-        yield f"| {name} | " + " | ".join(entries) + " |"
+        rows.append([name, *entries])
+    yield from markdown(head(dimensions, ": paper", "here", "tuned", "variance"), rows)
     yield ""
 
 
@@ -41,8 +46,7 @@ def accuracy_table(summary):
     yield f"mean and standard error over {runs} runs (backbones: {len(summary['backbones'])}), and the gain over random"
     yield "prototypes in the same run. The paper's, beside it, are of networks trained end to end:"
     yield ""
-    yield "| prototypes |" + "".join(f" {d}: paper | here | over random |" for d in dimensions)
-    yield "|---|" + "---|---|---|" * len(dimensions)
+    rows = []
     for name, row in summary["rows"].items():
         entries = []
         for d in dimensions:
@@ -53,7 +57,8 @@ def accuracy_table(summary):
             entries += ["{} ± {}".format(*found["paper"][:2]) if found["paper"] else ""]
             entries += [plus_minus(found["accuracy"], 2)]
             entries += [plus_minus(found["over_random"], 2, "+") if "over_random" in found else ""]
-        yield f"| {name} | " + " | ".join(entries) + " |"
+        rows.append([name, *entries])
+    yield from markdown(head(dimensions, ": paper", "here", "over random"), rows)
     yield ""
 
 
@@ -64,11 +69,8 @@ def end_table(summary):
     yield f"**End to end**, as in the paper, but {chosen['end_epochs']} epochs of a network with"
     yield f"{'-'.join(map(str, chosen['end_channels']))} channels, runs of each: {chosen['end_seeds']}; percent:"
     yield ""
-    yield "| prototypes |" + "".join(f" {d} |" for d in dimensions)
-    yield "|---|" + "---|" * len(dimensions)
-    for name, row in summary["end"].items():
-        found = [row.get(str(d)) for d in dimensions]
-        yield f"| {name} | " + " | ".join(end_entry(f) for f in found) + " |"
+    rows = [[name, *(end_entry(row.get(str(d))) for d in dimensions)] for name, row in summary["end"].items()]
+    yield from markdown(head(dimensions, ""), rows)
     yield ""
 
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from _choosing import BEGIN, END, section
-from _common import FOLDER
+from _common import FOLDER, markdown
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
@@ -93,8 +93,6 @@ def reduction(name, data):
 
 
 def rows(found):
-    yield "| result | the paper | here | command | setting | time |"
-    yield "|---|---|---|---|---|---|"
     for name, title in NAMES.items():
         if name in found:
             data = found[name]
@@ -102,7 +100,7 @@ def rows(found):
             cells += [reduction(name, data), took(data["seconds"])]
         else:
             cells = [f"[{title}]({script(name)})", "", "not run yet", f"`{command(name)}`", "", ""]
-        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+        yield cells
 
 
 def lists(found):
@@ -123,7 +121,7 @@ def versions(found):
 def readme(found):
     lines = [
         OPENING,
-        *rows(found),
+        *markdown(["result", "the paper", "here", "command", "setting", "time"], rows(found)),
         "",
         "Times are the sum over all runs, on one core of a machine that did other work too.",
     ]

@@ -2,7 +2,7 @@
 
 import statistics
 
-from _common import new, verdict
+from _common import markdown, new, verdict
 
 # BLEU, smallest distance and spherical variance; WMT 2016, Romanian to English.
 PAPER = {
@@ -88,13 +88,18 @@ def variance(row):
 
 def table(summary):
     """In Markdown."""
-    yield "| row | rate, weight | BLEU | chrF | BLEU, validation | p | d_min | svar | paper: BLEU | d_min | svar |"
-    yield "|---|---|---|---|---|---|---|---|---|---|---|"
+    measured = ["BLEU", "chrF", "BLEU, validation", "p", "d_min", "svar"]
+    head = ["row", "rate, weight", *measured, "paper: BLEU", "d_min", "svar"]
+    return markdown(head, entries(summary))
+
+
+def entries(summary):
+    """A row each: ours, then the paper's."""
     for part, suffix in (("discrete", ""), ("untuned", ", one rate"), ("continuous", "")):
         for name, row in summary[part].items():
             test, dispersion = row["scores"][first_test(row)], row["dispersion"]
             rate = f"{row['lr'] if part == 'continuous' else row['table_lr']:g}"
-            cells = [
+            yield [
                 name + suffix,
                 rate + (f", {row['weight']:g}" if row["weight"] else ""),
                 shown(test["bleu"]),
@@ -105,7 +110,6 @@ def table(summary):
                 " / ".join(f"{dispersion[which]['variance']['mean']:.3f}" for which in dispersion),
                 *(f"{number:g}" for number in PAPER[name]),
             ]
-            yield "| " + " | ".join(cells) + " |"
 
 
 def ran(summary):

@@ -1,24 +1,20 @@
 """Files of a training: its state, from which a run that was killed goes on, and the model that comes of it."""
 
 import json
-import os
 import pickle
 from pathlib import Path
 
 import torch
+from _common import replacing
 
 from translation.model import Translator
 from translation.vocabulary import load_vocabulary
 
 
 def write_whole(path, data):
-    """Write beside, then rename: a kill at any moment leaves the old file or the new one."""
-    beside = Path(path).with_name(Path(path).name + ".partial")
-    with beside.open("wb") as file:
+    """A kill at any moment leaves the old file or the new one."""
+    with replacing(Path(path)) as file:
         torch.save(data, file)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
 
 
 def read_state(path, identity):
