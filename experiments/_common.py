@@ -1,16 +1,19 @@
 """What the experiments share: their options, results that grow run by run, and the look of their figures."""
 
 import argparse
+import collections
 import contextlib
 import functools
 import importlib.metadata
 import itertools
 import json
+import multiprocessing
 import os
 import platform
 import re
 import statistics
 import time
+from concurrent import futures
 from pathlib import Path
 
 import matplotlib
@@ -59,6 +62,7 @@ class Results:
         parser.add_argument("--quick", action="store_true", help="seconds instead of the paper's setting")
         parser.add_argument("--output", type=Path, help="folder of the results; default results, or results/quick")
         parser.add_argument("--minutes", type=float, help="stop after about so long; the same command goes on")
+        parser.add_argument("--jobs", type=int, default=1, help="runs at a time, each in a process of its own")
         for setting, value in full.items():
             option = f"--{setting.replace('_', '-')}"
             parser.add_argument(
@@ -77,6 +81,7 @@ class Results:
         self.before = json.loads(self.path.read_text()) if self.path.exists() else {"runs": [], "summary": None}
         self.runs = self.before["runs"]
         self.stop = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
+        self.jobs = chosen.jobs
         torch.set_num_threads(1)  # tables this small are faster without a second thread, and times comparable
 
     def __getitem__(self, setting):
@@ -84,22 +89,28 @@ class Results:
 
     def complete(self, settings, run):
         """The records of all these settings: run(**setting) for each that the file does not hold yet."""
-        records = []
-        bar = tqdm(settings, desc=self.name, unit="run", disable=None)
-        for setting in bar:
-            record = next((r for r in self.runs if all(r.get(key) == value for key, value in setting.items())), None)
-            if record is None:
-                if time.monotonic() > self.stop:
-                    left = len(settings) - len(records)
-                    raise SystemExit(f"{self.name}: {left} of {len(settings)} runs left; the same command goes on")
-                bar.set_postfix_str(" ".join(str(value) for value in setting.values()))
-                begin = time.perf_counter()
-                found = run(**setting)
-                record = setting | found | {"seconds": round(time.perf_counter() - begin, 3)}
-                self.runs.append(record)
-                self._write(None)
-            records.append(record)
-        return records
+        missing = [one for place, one in enumerate(settings) if self._held(one) is None and one not in settings[:place]]
+        bar = tqdm(total=len(settings), initial=len(settings) - len(missing), desc=self.name, unit="run", disable=None)
+        with bar, at_a_time(self.jobs, run) as start:
+            waiting, running = collections.deque(missing), []
+            while running or (waiting and time.monotonic() <= self.stop):
+                while waiting and len(running) < self.jobs and time.monotonic() <= self.stop:
+                    setting = waiting.popleft()
+                    bar.set_postfix_str(" ".join(str(value) for value in setting.values()))
+                    running.append(start(setting))
+                done, left = futures.wait(running, return_when=futures.FIRST_COMPLETED)
+                for one in done:
+                    self.runs.append(one.result())
+                    self._write(None)
+                    bar.update()
+                running = list(left)
+        if waiting:
+            raise SystemExit(f"{self.name}: {len(waiting)} of {len(settings)} runs left; the same command goes on")
+        return [self._held(setting) for setting in settings]
+
+    def _held(self, setting):
+        """The record of the setting, if the file holds it."""
+        return next((r for r in self.runs if all(r.get(key) == value for key, value in setting.items())), None)
 
     def finish(self, summary):
         """Write what the runs amount to."""
@@ -126,6 +137,41 @@ class Results:
         }
         with replacing(self.path) as file:
             file.write(f"{_on_lines(data)}\n".encode())
+
+
+@contextlib.contextmanager
+def at_a_time(jobs, run):
+    """A function that starts run(**setting) and returns the future of its record: here, or in one of `jobs` processes.
+
+    The processes are forked, so that a run may be a closure over data that are read once.
+    """
+    if jobs == 1:
+
+        def start(setting):
+            future = futures.Future()
+            future.set_result(timed(run, setting))
+            return future
+
+        yield start
+        return
+    fork = multiprocessing.get_context("fork")
+    with futures.ProcessPoolExecutor(jobs, fork, initializer=_remember, initargs=(run,)) as pool:
+        yield lambda setting: pool.submit(_run_remembered, setting)
+
+
+def timed(run, setting):
+    begin = time.perf_counter()
+    found = run(**setting)
+    return setting | found | {"seconds": round(time.perf_counter() - begin, 3)}
+
+
+def _remember(run):
+    """In a process of the pool: what it is there for. Arguments of the initializer reach a fork without pickling."""
+    _run_remembered.run = run
+
+
+def _run_remembered(setting):
+    return timed(_run_remembered.run, setting)
 
 
 @contextlib.contextmanager

@@ -100,19 +100,17 @@ def best_tries(tries, pilots):
 def rows(workshop, tries, seeds, updates, origins=None):
     """Every row with every seed, seed by seed: what was asked, and its record."""
     origins = origins or {}
-    found = []
-    for seed in range(seeds):
-        asked = [
-            workshop.asked(row, seed, trial, updates=updates, origin=origins.get((row, seed)))
-            for row, trial in tries.items()
-        ]
-        records = workshop.complete(asked, by_digest(asked, origins, seed))
-        found += zip(asked, records, strict=True)
-    return found
+    asked = [
+        workshop.asked(row, seed, trial, updates=updates, origin=origins.get((row, seed)))
+        for seed in range(seeds)
+        for row, trial in tries.items()
+    ]
+    return list(zip(asked, workshop.complete(asked, by_digest(asked, origins)), strict=True))
 
 
-def by_digest(asked, origins, seed):
-    return {digest(run): origins.get((run["row"], seed)) for run in asked}
+def by_digest(asked, origins, seed=None):
+    """The origin of each run: that with the run's own seed, or with this one."""
+    return {digest(run): origins.get((run["row"], run["seed"] if seed is None else seed)) for run in asked}
 
 
 def compared(workshop, found, samples):
