@@ -13,7 +13,7 @@ LAYERS = [
     {"_sharded_checkpoint"},
     {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
-    {"pairs", "_null", "_groups", "_neighbours", "_verdict"},
+    {"pairs", "one_pass", "_null", "_groups", "_neighbours", "_verdict"},
     {"table", "_faiss", "between", "_figure_data"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},

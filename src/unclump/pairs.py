@@ -120,6 +120,30 @@ def nearest_distances(
     return length(separation(x, near), x + x[near], distance)
 
 
+def mean_of_nearest(
+    embeddings: Float[Tensor, "n d"], *, distance: str, logarithm: bool, wanted: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
+    """Minus the mean of `nearest_distances` of the embeddings' directions, or of their logarithms; float32 on the CPU.
+
+    Where it is wanted, with the gradient by the embeddings.
+    """
+    from unclump._numba import nearest as loops
+
+    block = block_size(embeddings)
+    blocks = upper_triangle(len(embeddings), block), block
+    near = apart(embeddings.dtype)
+    return loops.mean_of_nearest(embeddings, *blocks, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
+
+
+def mean_square_to_nearest(
+    embeddings: Float[Tensor, "n d"], *, samples: Float[Tensor, "m d"], wanted: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
+    """Half the mean square of `distances_to` the nearest of the embeddings' directions; float32 on the CPU."""
+    from unclump._numba import nearest as loops
+
+    return loops.mean_square_to_nearest(embeddings, samples, 16 * block_size(embeddings), wanted=wanted)
+
+
 def distances_to(
     samples: Float[Tensor, "m d"], x: Float[Tensor, "n d"], near: Int[Tensor, " m"]
 ) -> Float[Tensor, " m"]:
@@ -191,6 +215,18 @@ def kernel_sum(
         tensor(3.)
     """
     return _kernel_sum(x, kernel, weight, block or block_size(x))
+
+
+def kernel_sum_of_directions(
+    embeddings: Float[Tensor, "n d"], kernel: Kernel, *, wanted: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
+    """`kernel_sum` of the embeddings' directions, and where it is wanted its gradient by them; float32 on the CPU."""
+    from unclump._numba import rows as loops
+
+    x, inverse_norm = loops.project(embeddings)
+    block = block_size(x)
+    total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block), block, wanted=wanted)
+    return total, None if gradient is None else loops.project_backward(x, inverse_norm, gradient)
 
 
 def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
@@ -329,16 +365,16 @@ def _sum_in_single(
     chords = loops.Blocks(x, block)
 
     def sums(blocks: Sequence[Block]) -> tuple[float, Tensor, Tensor]:
-        own, total = chords.for_a_thread(), 0.0
+        total = 0.0
         gradient = x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
         pushes = x.new_zeros(len(x) if wanted else 0, dtype=torch.float64)
         for rows, columns in blocks:
-            value, slopes, near = own.slopes_and_near(rows, columns, table)
+            value, slopes, near = chords.slopes_and_near(rows, columns, table)
             total += value
             if wanted:
-                own.add_gradient(slopes, rows, columns, gradient)
+                chords.add_gradient(slopes, rows, columns, gradient)
                 if rows != columns:
-                    own.add_gradient(slopes.mT, columns, rows, gradient)
+                    chords.add_gradient(slopes.mT, columns, rows, gradient)
             if len(near.r2) == 0:
                 continue
             coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
@@ -346,7 +382,7 @@ def _sum_in_single(
             total += kernel(r2).sum().item()
             if wanted:
                 near_slopes = bounded(kernel.derivative(r2))
-                own.add_forces(near, torch.where(coincide, 0, near_slopes), gradient)
+                chords.add_forces(near, torch.where(coincide, 0, near_slopes), gradient)
                 push = torch.where(coincide, near_slopes, 0)
                 pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
         return total, gradient, pushes

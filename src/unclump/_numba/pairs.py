@@ -6,9 +6,8 @@ measured again, by the differences of their coordinates in double precision.
 """
 
 import math
-from copy import copy
+import threading
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -23,6 +22,9 @@ NEAR = 0.1
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
 
+
+_this_thread = threading.local()
+_NONE = torch.empty(0)
 
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
@@ -40,7 +42,7 @@ class Near:
 
 
 class Blocks:
-    r"""Squared chords between float32 points, block by block, in a buffer that is used again.
+    r"""Squared chords between float32 points, block by block, in a buffer of the thread that is used again.
 
     The products are those of :math:`(-2 x, \lVert x \rVert^2, 1)` and :math:`(y, 1, \lVert y \rVert^2)`.
     """
@@ -51,19 +53,19 @@ class Blocks:
         self._inverse_norms = x.new_empty(len(x), dtype=torch.float64)
         _extend(self.x.numpy(), self._left.numpy(), self._right.numpy(), self._inverse_norms.numpy())
 
-    def for_a_thread(self) -> "Blocks":
-        """The same points, with a buffer of its own."""
-        other = copy(self)
-        vars(other).pop("_buffer", None)
-        return other
+    def buffer(self, a: int, b: int) -> Float32[Tensor, "{a} {b}"]:
+        """Where this thread's products go; it still holds the latest.
 
-    @cached_property
-    def _buffer(self) -> Float32[Tensor, " k"]:
-        return self.x.new_empty(self._size)
+        It is kept from one call to the next: faulting a megabyte in anew takes as long as a small product.
+        """
+        if getattr(_this_thread, "buffer", _NONE).numel() < a * b:
+            _this_thread.buffer = self.x.new_empty(self._size)
+        kept: Tensor = _this_thread.buffer
+        return kept[: a * b].view(a, b)
 
     def squared_chords(self, rows: slice | Numbers, columns: slice) -> Float32[Tensor, "a b"]:
         a, b = self._left[rows], self._right[columns]
-        return torch.mm(a, b.mT, out=self._buffer[: len(a) * len(b)].view(len(a), len(b)))
+        return torch.mm(a, b.mT, out=self.buffer(len(a), len(b)))
 
     def slopes_and_near(
         self, rows: slice, columns: slice, table: Float32[Tensor, "2048 4"]

@@ -70,12 +70,7 @@ def project(x: Tensor) -> tuple[Tensor, Tensor]:
     x = x.detach().contiguous()
     y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
     tables = _arrays(_rows(x), inverse.view(-1), _rows(y))
-
-    def loop(start: int, stop: int) -> None:
-        _inverse_norms(*tables[:2], start, stop)
-        _scale(*tables, start, stop)
-
-    share(loop, len(tables[0]), at_least=_least_rows(x))
+    share(lambda start, stop: project_rows(*tables, start, stop), len(tables[0]), at_least=_least_rows(x))
     return y, inverse
 
 
@@ -83,7 +78,7 @@ def project_backward(y: Tensor, inverse: Tensor, grad: Tensor) -> Tensor:
     r"""The gradient by what was projected, :math:`(g - \langle y, g \rangle y) / \lVert x \rVert`."""
     result = torch.empty_like(y)
     tables = _arrays(_rows(y), inverse.view(-1), _rows(grad.contiguous()), _rows(result))
-    share(lambda start, stop: _project_backward(*tables, start, stop), len(tables[0]), at_least=_least_rows(y))
+    share(lambda start, stop: project_rows_backward(*tables, start, stop), len(tables[0]), at_least=_least_rows(y))
     return result
 
 
@@ -159,6 +154,8 @@ def _adam(
 ) -> None:
     number = x.dtype.type
     corrected, rate, second = 0, lr, 1.0  # as of which step the bias is corrected: dense rows share it
+    log1 = math.log(beta1) if beta1 > 0 else -math.inf
+    log2 = math.log(beta2) if beta2 > 0 else -math.inf
     for k in range(start, stop):
         if lazy and not _any(grad, k):
             continue
@@ -166,7 +163,7 @@ def _adam(
         steps[i, 0] += 1
         if steps[i, 0] != corrected:
             corrected = steps[i, 0]
-            rate, second = lr / _bias_correction(beta1, corrected), 1 / _bias_correction(beta2, corrected)
+            rate, second = -lr / math.expm1(corrected * log1), -1 / math.expm1(corrected * log2)
         radial, speed, length = _dot(x, i, grad, k), number(0), number(0)
         for j in range(x.shape[1]):
             tangent = grad[k, j] - radial * x[i, j]
@@ -181,29 +178,33 @@ def _adam(
         _step(x, i, exp_avg, i, number(cosine), number(sine))
 
 
+@compiled
+def _inverse(norm: float) -> float:
+    """One over a norm; where single precision does not hold it, the largest number."""
+    return min(1 / norm, _LARGEST) if norm != 0 else 0.0
+
+
 @compiled_in_any_order
 def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
-    """Where single precision does not hold one over the norm, it is the largest number."""
     for i in range(start, stop):
-        norm = _norm(x, i)
-        exact = 1 / norm if norm != 0 else 0.0
-        inverse[i] = _LARGEST if exact > _LARGEST else exact
+        inverse[i] = _inverse(_norm(x, i))
 
 
 @compiled_in_any_order
-def _scale(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
+def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
     for i in range(start, stop):
+        norm = _norm(x, i)
+        inverse[i] = _inverse(norm)
         if _SMALLEST <= inverse[i] < _LARGEST:
             for j in range(x.shape[1]):
                 y[i, j] = inverse[i] * x[i, j]
         else:  # more than single precision holds, or less; or a row of zeros
-            norm = _norm(x, i)
             for j in range(x.shape[1]):
                 y[i, j] = np.float64(x[i, j]) / norm if norm != 0 else 0.0
 
 
 @compiled_in_any_order
-def _project_backward(
+def project_rows_backward(
     y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
@@ -240,11 +241,6 @@ def _turn(squared_speed: float, rate: float, exact: bool) -> tuple[float, float]
         return cosine, rate * sinc
     length = math.sqrt(square)
     return math.cos(length), rate * math.sin(length) / length
-
-
-@compiled
-def _bias_correction(beta: float, steps: int) -> float:
-    return -math.expm1(steps * math.log(beta)) if beta > 0 else 1.0
 
 
 @compiled_in_any_order

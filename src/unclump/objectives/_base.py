@@ -88,8 +88,12 @@ class Objective(nn.Module):
                 for `Sliced` the sum; zero for masked rows.
         """
         if self.gather is False and against is None and weight is None and reduction == "mean":
-            return self.value(self.points(embeddings, at_least=2))
+            return self.alone(embeddings)
         return self._among(embeddings, against, weight, reduction)
+
+    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        """The objective of embeddings by themselves."""
+        return self.value(self.points(embeddings, at_least=2))
 
     def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
         """The embeddings, checked and put on the sphere."""

@@ -11,7 +11,8 @@ from unclump.between import kernel_sum_between, kernel_sums
 from unclump.distributed import Gather, with_gradient
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective, Others
-from unclump.pairs import kernel_sum, narrow, widen
+from unclump.one_pass import in_one_pass, possible
+from unclump.pairs import kernel_sum, kernel_sum_of_directions, narrow, widen
 from unclump.sphere import full_precision
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
@@ -157,6 +158,17 @@ class Energy(Objective):
         check_kernel(kernel, Kernel)
         self.kernel = kernel
 
+    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        check_points(embeddings, at_least=2)
+        if possible(embeddings):
+            return in_one_pass(embeddings, self._value_and_gradient, lambda raw: super(Energy, self).alone(raw))
+        return super().alone(embeddings)
+
+    def _value_and_gradient(self, embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
+        total, gradient = kernel_sum_of_directions(embeddings, self.kernel, wanted=wanted)
+        pairs = len(embeddings) * (len(embeddings) - 1)
+        return total / pairs, None if gradient is None else gradient.div_(pairs)
+
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return energy(x, self.kernel)
 
@@ -194,6 +206,10 @@ class MMD(Energy):
 
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(kernel, gather=gather)
+
+    def _value_and_gradient(self, embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
+        value, gradient = super()._value_and_gradient(embeddings, wanted=wanted)
+        return _less_mean(value, self.kernel, embeddings.shape[1]), gradient
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return mmd(x, self.kernel)

@@ -1,6 +1,7 @@
 r"""Lloyd's objective: the points quantise the sphere, or any other domain one can draw samples from."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -9,8 +10,9 @@ from torch import Tensor
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
 from unclump.distributed import Gather
 from unclump.objectives._base import Objective, Others
-from unclump.pairs import distances_to, nearest_to
-from unclump.sphere import full_precision, without_autocast
+from unclump.one_pass import in_one_pass, possible
+from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
+from unclump.sphere import full_precision, project, without_autocast
 from unclump.starts import uniform
 
 Sampler = Callable[[int], Tensor]
@@ -102,6 +104,14 @@ class Lloyd(Objective):
             return super().points(embeddings, at_least=at_least)
         check_points(embeddings, at_least=min(1, at_least))
         return full_precision(embeddings)
+
+    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        check_points(embeddings, at_least=2)
+        if self.sampler is None and possible(embeddings):
+            samples = self.draw(embeddings)
+            fused = partial(mean_square_to_nearest, samples=samples)
+            return in_one_pass(embeddings, fused, lambda raw: lloyd(project(raw), samples))
+        return super().alone(embeddings)
 
     def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
         """Samples for the points' dimension, dtype and device."""

@@ -1,5 +1,7 @@
 r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -9,7 +11,8 @@ from unclump._checks import check_choice, check_points
 from unclump.between import Nearest, nearest_among
 from unclump.distributed import Gather, with_gradient
 from unclump.objectives._base import Objective, Others
-from unclump.pairs import length, nearest, nearest_distances, separation_from
+from unclump.one_pass import in_one_pass, possible
+from unclump.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
 from unclump.sphere import full_precision
 
 
@@ -76,6 +79,8 @@ class _OfNeighbours(Objective):
     choices = ("distance", "neighbours")
     of_weights = True
     distances: tuple[str, ...]
+    logarithm = False
+    """Whether the mean is that of the distances' logarithms."""
 
     recall = 1.0
     """The part of the nearest neighbours that the latest search found, measured on a sample."""
@@ -88,7 +93,14 @@ class _OfNeighbours(Objective):
 
     def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         """What is averaged, of the distance of every point to its nearest."""
-        raise NotImplementedError
+        return -torch.log(distance) if self.logarithm else -distance
+
+    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+        check_points(embeddings, at_least=2)
+        if self.neighbours == "exact" and possible(embeddings):
+            fused = partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm)
+            return in_one_pass(embeddings, fused, lambda raw: super(_OfNeighbours, self).alone(raw))
+        return super().alone(embeddings)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         if self.neighbours == "exact":
@@ -133,17 +145,12 @@ class MaxMin(_OfNeighbours):
     def __init__(self, *, distance: str = "geodesic", neighbours: str = "exact", gather: Gather = False) -> None:
         super().__init__(distance, neighbours, gather)
 
-    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        return -distance
-
 
 class KoLeo(_OfNeighbours):
     """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`."""
 
     distances = ("chordal", "geodesic")
+    logarithm = True
 
     def __init__(self, *, distance: str = "chordal", neighbours: str = "exact", gather: Gather = False) -> None:
         super().__init__(distance, neighbours, gather)
-
-    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        return -torch.log(distance)
