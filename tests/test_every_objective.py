@@ -162,3 +162,26 @@ def test_options_and_kernels_go_by_name_too():
     assert uc.objective("energy", kernel="laplace").kernel == uc.Laplace()
     assert uc.objective("mmd", kernel={"name": "gaussian", "gamma": 3.0}).kernel == uc.Gaussian(3.0)
     assert uc.objective("mmd", kernel=uc.Gaussian(4.0)).kernel == uc.Gaussian(4.0)
+
+
+@each_objective
+def test_a_second_derivative_is_right_or_refused(name, points):
+    x, direction, step = points(7, 4), points(7, 4).flip(0), 1e-6
+
+    def gradient(x, **choice):
+        x = x.clone().requires_grad_()
+        return x, torch.autograd.grad(OBJECTIVES[name]()(x), x, **choice)[0]
+
+    def second(dtype):
+        at, first = gradient(x.to(dtype), create_graph=True)
+        return torch.autograd.grad((first * direction.to(dtype)).sum(), at)[0]
+
+    try:
+        found = second(torch.float64)
+    except RuntimeError as error:
+        assert "expected a first derivative" in str(error)  # noqa: PT017
+        with pytest.raises(RuntimeError, match="expected a first derivative"):
+            second(torch.float32)
+        return
+    ahead, behind = (gradient(x + side * step * direction)[1] for side in (1, -1))
+    assert_close(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-5)

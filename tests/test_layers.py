@@ -8,7 +8,7 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks", "_numba", "_arrays", "_checkpoint"},
+    {"_checks", "_numba", "_arrays", "_checkpoint", "_once"},
     {"_random", "_history", "distributed"},
     {"_sharded_checkpoint"},
     {"sphere", "_special", "_uniform_law"},

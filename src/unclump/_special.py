@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from unclump._once import once_differentiable
 from unclump._random import unit_interval
 
 _SWITCH = 30.0  # where the two expansions below meet: there, both are right to the last digits for every order >= 0

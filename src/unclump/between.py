@@ -13,8 +13,8 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from unclump._once import once_differentiable
 from unclump.distributed import Alone
 from unclump.kernels import Kernel
 from unclump.pairs import (
@@ -158,13 +158,13 @@ class _SumBetween(torch.autograd.Function):
         weight = None if a_weight is None or b_weight is None else torch.cat([a_weight, b_weight])
         blocks, ctx.first = rectangle(len(a), len(b), size), len(a)
         total, gradient = sum_and_gradient(table, kernel, blocks, size, weight, wanted=any(ctx.needs_input_grad))
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(gradient, a, b)
         return total / 2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
+        gradient, _, _ = ctx.saved_tensors
         half = grad_output / 2 * gradient
         return half[: ctx.first], half[ctx.first :], None, None, None
 

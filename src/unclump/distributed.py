@@ -18,6 +18,8 @@ import torch.distributed as dist
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unclump._once import once_differentiable
+
 Group = Any  # a torch.distributed.ProcessGroup, which torch has only where it was built with it
 
 
@@ -273,12 +275,13 @@ class _WithDerivative(torch.autograd.Function):
 class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(gradient, x)
         return value.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
+        gradient, _ = ctx.saved_tensors
         return grad_output * gradient, None, None
 
 

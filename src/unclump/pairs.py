@@ -22,10 +22,10 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.linalg import vector_norm
 
 from unclump import _numba
+from unclump._once import once_differentiable
 from unclump.kernels import Kernel
 from unclump.sphere import angle, project, tangent, without_autocast
 
@@ -66,7 +66,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         from unclump._numba import nearest as loops
 
         with without_autocast(x.device):
-            return loops.nearest(x, upper_triangle(len(x), block), block)
+            return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block), block)).long()
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 
@@ -94,7 +94,7 @@ def nearest_to(
     if x.dtype is torch.float32 and _numba.usable(samples, x):
         from unclump._numba import nearest as loops
 
-        return loops.nearest_to(samples, x, block)
+        return torch.from_numpy(loops.nearest_to(samples, x, block)).long()
     largest = samples.new_full((len(samples),), -math.inf)
     index = torch.zeros(len(samples), dtype=torch.long, device=x.device)
     for start in range(0, len(x), block):
@@ -127,7 +127,7 @@ def mean_of_nearest(
 
     Where it is wanted, with the gradient by the embeddings.
     """
-    from unclump._numba import nearest as loops
+    from unclump._numba import distances as loops
 
     block = block_size(embeddings)
     blocks = upper_triangle(len(embeddings), block), block
@@ -139,7 +139,7 @@ def mean_square_to_nearest(
     embeddings: Float[Tensor, "n d"], *, samples: Float[Tensor, "m d"], wanted: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
     """Half the mean square of `distances_to` the nearest of the embeddings' directions; float32 on the CPU."""
-    from unclump._numba import nearest as loops
+    from unclump._numba import distances as loops
 
     return loops.mean_square_to_nearest(embeddings, samples, 16 * block_size(embeddings), wanted=wanted)
 
@@ -180,7 +180,7 @@ class _Distances(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, samples: Tensor, x: Tensor, near: Tensor, distance: str, apart: float) -> Tensor:
-        from unclump._numba import nearest as loops
+        from unclump._numba import distances as loops
 
         ctx.distance, ctx.apart = distance, apart
         ctx.save_for_backward(samples, x, near)
@@ -188,7 +188,7 @@ class _Distances(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        from unclump._numba import nearest as loops
+        from unclump._numba import distances as loops
 
         samples, x, near = ctx.saved_tensors
         if torch.is_grad_enabled():
@@ -318,13 +318,13 @@ class _KernelSum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel, weight: Tensor | None, block: int) -> Tensor:
         blocks = upper_triangle(len(x), block)
         total, gradient = sum_and_gradient(x, kernel, blocks, block, weight, wanted=ctx.needs_input_grad[0])
-        ctx.save_for_backward(gradient)
+        ctx.save_for_backward(gradient, x)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        (gradient,) = ctx.saved_tensors
+        gradient, _ = ctx.saved_tensors
         return grad_output * gradient, None, None, None
 
 
@@ -362,12 +362,10 @@ def _sum_in_single(
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
-    chords = loops.Blocks(x, block)
+    chords = loops.Blocks(x, block, apart=apart(x.dtype))
 
-    def sums(blocks: Sequence[Block]) -> tuple[float, Tensor, Tensor]:
-        total = 0.0
-        gradient = x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
-        pushes = x.new_zeros(len(x) if wanted else 0, dtype=torch.float64)
+    def sums(blocks: Sequence[Block]) -> tuple[float, Tensor]:
+        total, gradient = 0.0, x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
         for rows, columns in blocks:
             value, slopes, near = chords.slopes_and_near(rows, columns, table)
             total += value
@@ -375,28 +373,19 @@ def _sum_in_single(
                 chords.add_gradient(slopes, rows, columns, gradient)
                 if rows != columns:
                     chords.add_gradient(slopes.mT, columns, rows, gradient)
-            if len(near.r2) == 0:
-                continue
-            coincide = near.r2 <= torch.finfo(x.dtype).eps ** 2
-            r2 = torch.where(coincide, apart(x.dtype) ** 2, near.r2)
-            total += kernel(r2).sum().item()
-            if wanted:
-                near_slopes = bounded(kernel.derivative(r2))
-                chords.add_forces(near, torch.where(coincide, 0, near_slopes), gradient)
-                push = torch.where(coincide, near_slopes, 0)
-                pushes.index_add_(0, near.first, -push).index_add_(0, near.second, push)
-        return total, gradient, pushes
+            if len(near.r2) > 0:
+                total += kernel(near.r2).sum().item()
+            if len(near.r2) > 0 and wanted:
+                chords.add_forces(near, bounded(kernel.derivative(near.r2)), gradient)
+        return total, gradient
 
     parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())) if wanted else None)
-    totals, gradients, all_pushes = zip(*parts, strict=True)
+    totals, gradients = zip(*parts, strict=True)
     total = narrow(x.new_tensor(2 * sum(totals), dtype=torch.float64), x.dtype)
     if not wanted:
         return total, None
-    gradient, pushes = (functools.reduce(torch.add, parts) for parts in (gradients, all_pushes))
-    pushed = pushes.nonzero().squeeze(-1)
-    gradient[pushed] += apart(x.dtype) * pushes[pushed].unsqueeze(-1) * escape(chords.x[pushed].double())
     # By each of the points, and both orders of every pair: four times.
-    return total, narrow(4 * gradient, x.dtype)
+    return total, narrow(functools.reduce(torch.add, gradients).mul_(4), x.dtype)
 
 
 @lru_cache(maxsize=256)

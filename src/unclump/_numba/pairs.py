@@ -18,6 +18,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 
 # Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
 NEAR = 0.1
+_COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision
 
 # Integers would widen the whole expression.
 _ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
@@ -34,11 +35,15 @@ Lengths = Float64[np.ndarray, " n"]
 
 @dataclass
 class Near:
-    """The pairs of a block that were measured exactly, the earlier row first."""
+    """The pairs of a block that were measured exactly, the earlier row first; those that coincide are taken apart."""
 
     first: Int64[Tensor, " k"]
     second: Int64[Tensor, " k"]
     r2: Float64[Tensor, " k"]
+    coincide: Bool[Tensor, " k"]
+
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        return self.first.numpy(), self.second.numpy(), self.r2.numpy(), self.coincide.numpy()
 
 
 class Blocks:
@@ -47,8 +52,9 @@ class Blocks:
     The products are those of :math:`(-2 x, \lVert x \rVert^2, 1)` and :math:`(y, 1, \lVert y \rVert^2)`.
     """
 
-    def __init__(self, x: Float32[Tensor, "n d"], size: int) -> None:
-        self.x, self._size = x.detach().contiguous(), min(size, len(x)) ** 2
+    def __init__(self, x: Float32[Tensor, "n d"], size: int, *, apart: float = 0.0) -> None:
+        """Pairs nearer than the precision are taken to be `apart`, the later row one way and the earlier the other."""
+        self.x, self._size, self._apart = x.detach().contiguous(), min(size, len(x)) ** 2, apart
         self._left, self._right = (x.new_empty(len(x), x.shape[1] + 2) for _ in range(2))
         self._inverse_norms = x.new_empty(len(x), dtype=torch.float64)
         _extend(self.x.numpy(), self._left.numpy(), self._right.numpy(), self._inverse_norms.numpy())
@@ -76,11 +82,11 @@ class Blocks:
         counts = np.zeros(len(block) + 1, np.int64)
         _evaluate(block.numpy(), table.numpy(), rows == columns, values, has_near, counts[1:])
         ends = counts.cumsum()
-        near = Near(*(block.new_empty(int(ends[-1]), dtype=t) for t in (torch.int64, torch.int64, torch.float64)))
+        count, types = int(ends[-1]), (torch.int64, torch.int64, torch.float64, torch.bool)
+        near = Near(*(block.new_empty(count, dtype=kind) for kind in types))
         if has_near.any():
-            lists = near.first.numpy(), near.second.numpy(), near.r2.numpy()
             places = self.x.numpy(), self._inverse_norms.numpy(), rows.start, columns.start, has_near, ends
-            _near_pairs(block.numpy(), *places, *lists)
+            _near_pairs(block.numpy(), *places, *near.arrays(), self._apart)
         return float(values.sum()), block, near
 
     def add_gradient(self, slopes: Float32[Tensor, "a b"], rows: slice, columns: slice, gradient: Tensor) -> None:
@@ -90,8 +96,8 @@ class Blocks:
 
     def add_forces(self, near: Near, weights: Float64[Tensor, " k"], gradient: Float64[Tensor, "n d"]) -> None:
         r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, as unit points."""
-        pairs = near.first.numpy(), near.second.numpy(), near.r2.numpy()
-        _add_forces(self.x.numpy(), self._inverse_norms.numpy(), *pairs, weights.numpy(), gradient.numpy())
+        points = self.x.numpy(), self._inverse_norms.numpy()
+        _add_forces(*points, *near.arrays(), weights.numpy(), self._apart, gradient.numpy())
 
 
 def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
@@ -183,6 +189,8 @@ def _near_pairs(
     first: Numbers,
     second: Numbers,
     exact: Float64[np.ndarray, " k"],
+    coincide: Bool[np.ndarray, " k"],
+    apart: float,
 ) -> None:
     """List the near pairs of each row, measured exactly, and leave zeros in their places.
 
@@ -202,6 +210,9 @@ def _near_pairs(
                 block[j, i] = 0
             first[k], second[k] = row_start + i, column_start + j
             exact[k] = _squared_chord_of_directions(x, inverse_norms, first[k], second[k])
+            coincide[k] = exact[k] <= _COINCIDENT
+            if coincide[k]:
+                exact[k] = apart * apart
             k += 1
 
 
@@ -233,11 +244,17 @@ def _add_forces(
     first: Numbers,
     second: Numbers,
     r2: Float64[np.ndarray, " k"],
+    coincide: Bool[np.ndarray, " k"],
     weights: Float64[np.ndarray, " k"],
+    apart: float,
     gradient: Float64[np.ndarray, "n d"],
 ) -> None:
     for k in range(len(first)):
         a, b = first[k], second[k]
+        if coincide[k]:
+            add_escape(x, a, -weights[k] * apart, gradient, a)
+            add_escape(x, b, weights[k] * apart, gradient, b)
+            continue
         # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
         side = 1.0 if r2[k] < 2 else -1.0
         own, other = inverse_norms[a], side * inverse_norms[b]
@@ -245,3 +262,17 @@ def _add_forces(
             force = weights[k] * (own * np.float64(x[a, j]) - other * np.float64(x[b, j]))
             gradient[a, j] += side * force
             gradient[b, j] -= force
+
+
+@compiled
+def add_escape(x: Points, i: int, weight: float, gradient: Float[np.ndarray, "n d"], row: int) -> None:
+    """Add a multiple of `unclump.pairs.escape`: towards the axis most nearly orthogonal to the point."""
+    axis = 0
+    for j in range(x.shape[1]):
+        if abs(x[i, j]) < abs(x[i, axis]):
+            axis = j
+    across = np.float64(x[i, axis])
+    scale = weight / math.sqrt(1 - across * across)
+    for j in range(x.shape[1]):
+        gradient[row, j] -= scale * across * np.float64(x[i, j])
+    gradient[row, axis] += scale

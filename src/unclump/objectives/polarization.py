@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
+from unclump._once import once
 from unclump.between import nearest_among
 from unclump.distributed import Alone, Gather
 from unclump.kernels import Kernel
@@ -63,7 +64,7 @@ def _polarization(
     weight = weight / ranks.sum(weight.sum())
     with torch.no_grad():
         place = _emptiest(partial(_potential, widen(x), weight, kernel, ranks=ranks), widen(starts), steps)
-    r2 = (widen(x) - place).square().sum(dim=-1).clamp_max(4)
+    r2 = (widen(once(x)) - place).square().sum(dim=-1).clamp_max(4)
     fixed = r2.detach()
     terms = kernel(fixed) + kernel.derivative(fixed) * (r2 - fixed)  # the kernel's own, finite derivative
     return narrow(-ranks.sum(weight @ terms), x.dtype)

@@ -11,10 +11,10 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from unclump import _numba
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump._once import once_differentiable
 from unclump.circle import axis_circles, circle_angles, circle_coordinates, great_circles, unevenness
 from unclump.distributed import Gather
 from unclump.objectives._base import Objective, Others
@@ -101,13 +101,13 @@ class _ToEvenSpacing(torch.autograd.Function):
             gap = unevenness(torch.atan2(across, along))
             value = gap.square().sum() / (2 * len(circles))
             coefficients = _coefficients(coordinates, gap, inverse_norms(x), smallest)
-        ctx.save_for_backward(coefficients, circles)
+        ctx.save_for_backward(coefficients, circles, x)
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        coefficients, circles = ctx.saved_tensors
+        coefficients, circles, _ = ctx.saved_tensors
         with without_autocast(grad_output.device):
             if ctx.fused:
                 from unclump._numba import circle as loops
@@ -125,13 +125,13 @@ class _Angles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
         ctx.d, coordinates = x.shape[1], circle_coordinates(x.detach(), circles)
-        ctx.save_for_backward(coordinates, inverse_norms(x), circles)
+        ctx.save_for_backward(coordinates, inverse_norms(x), circles, x)
         return torch.atan2(coordinates[:, 1], coordinates[:, 0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        coordinates, inverse_norm, circles = ctx.saved_tensors
+        coordinates, inverse_norm, circles, _ = ctx.saved_tensors
         smallest = torch.finfo(coordinates.dtype).eps ** 2
         along = _coefficients(coordinates, len(circles) * grad_output, inverse_norm, smallest)
         with without_autocast(grad_output.device):

@@ -1,0 +1,112 @@
+"""Objectives whose value and gradient come from one pass: the same as by operations of torch."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import unclump as uc
+from unclump import _numba
+from unclump.one_pass import possible
+
+OBJECTIVES = {
+    "KoLeo": uc.KoLeo,
+    "KoLeo geodesic": lambda: uc.KoLeo(distance="geodesic"),
+    "MaxMin": uc.MaxMin,
+    "MaxMin chordal": lambda: uc.MaxMin(distance="chordal"),
+    "MaxMin squared": lambda: uc.MaxMin(distance="squared"),
+    "Lloyd": lambda: uc.Lloyd(50, generator=torch.Generator().manual_seed(3)),
+    "Energy": uc.Energy,
+    "Energy Gaussian": lambda: uc.Energy(uc.Gaussian()),
+    "Energy geodesic": lambda: uc.Energy(uc.Laplace()),
+    "MMD": uc.MMD,
+}
+TWICE = [name for name in OBJECTIVES if not name.startswith(("Energy", "MMD"))]
+
+
+def embeddings(n=70, d=5, *, dtype=torch.float32):
+    """Of many norms, three of one direction among them."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(n, d, generator=draw) * torch.logspace(-3, 3, n).unsqueeze(1)
+    x[1], x[40] = x[0], 2 * x[0]
+    return x.to(dtype).requires_grad_()
+
+
+def value_and_gradient(name, x):
+    value = OBJECTIVES[name]()(x)
+    return value.detach(), torch.autograd.grad(3 * value, x)[0]
+
+
+@pytest.fixture
+def by_torch(monkeypatch):
+    """by_torch(name, x): the same without the loops."""
+
+    def plain(name, x):
+        with monkeypatch.context() as context:
+            context.setattr(_numba, "ENABLED", False)
+            assert not possible(x)
+            return value_and_gradient(name, x)
+
+    return plain
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_value_and_gradient_are_those_of_torch(name, by_torch):
+    x = embeddings()
+    assert possible(x)
+    (value, gradient), (plain, plain_gradient) = value_and_gradient(name, x), by_torch(name, x)
+    assert_close(value, plain, rtol=1e-5, atol=1e-6)
+    norms = x.detach().norm(dim=1, keepdim=True)
+    assert_close(norms * gradient, norms * plain_gradient, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_the_gradient_is_tangent(name):
+    x = embeddings()
+    gradient = value_and_gradient(name, x)[1]
+    cosines = torch.cosine_similarity(x.detach(), gradient)
+    assert_close(cosines, torch.zeros_like(cosines), rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_without_a_gradient_the_value_is_the_same(name):
+    x = embeddings()
+    with torch.no_grad():
+        alone = OBJECTIVES[name]()(x)
+    assert not alone.requires_grad
+    assert alone == value_and_gradient(name, x)[0]
+    assert OBJECTIVES[name]()(x.detach()) == alone
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_autocast_makes_no_difference(name):
+    x = embeddings()
+    expected = value_and_gradient(name, x)
+    with torch.autocast("cpu", torch.bfloat16):
+        value = OBJECTIVES[name]()(x)
+    assert value == expected[0]
+    assert_close(torch.autograd.grad(3 * value, x)[0], expected[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_second_derivatives_are_those_of_double_precision(name):
+    def twice(dtype):
+        x = torch.randn(12, 4, generator=torch.Generator().manual_seed(1)).to(dtype).requires_grad_()
+        objective = uc.Lloyd(30, generator=torch.Generator().manual_seed(3)) if name == "Lloyd" else OBJECTIVES[name]()
+        (gradient,) = torch.autograd.grad(objective(x), x, create_graph=True)
+        return torch.autograd.grad(gradient.square().sum(), x)[0]
+
+    if name == "Lloyd":  # its samples are drawn in the points' precision, and are others in another
+        assert twice(torch.float32).isfinite().all()
+    else:
+        assert_close(twice(torch.float32).double(), twice(torch.float64), rtol=2e-3, atol=2e-4)
+
+
+@pytest.mark.parametrize("n", [2, 7, 8, 9, 31, 129, 512, 513, 700])
+def test_the_nearest_are_found_whatever_is_left_over(n):
+    """By eights and by lanes, in one block and in several, with what remains."""
+    x = uc.uniform(n, 6, generator=torch.Generator().manual_seed(n))
+    chords = torch.cdist(x.double(), x.double()).fill_diagonal_(torch.inf)
+    assert_close(uc.MaxMin(distance="chordal")(x).double(), -chords.amin(dim=1).mean(), rtol=1e-6, atol=0)
+    samples = uc.uniform(40, 6, generator=torch.Generator().manual_seed(0))
+    lloyd = uc.Lloyd(40, generator=torch.Generator().manual_seed(0))(x)
+    assert_close(lloyd, uc.angle(samples.unsqueeze(1), x).amin(dim=1).square().mean() / 2, rtol=1e-5, atol=0)
