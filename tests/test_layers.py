@@ -14,6 +14,7 @@ LAYERS = [
     {"sphere", "_special", "_uniform_law"},
     {"kernels", "circle", "distributions", "starts", "_updates", "_moves"},
     {"pairs", "one_pass", "_null", "_groups", "_neighbours", "_verdict"},
+    {"kernel_sums"},
     {"table", "_faiss", "between", "_figure_data"},
     {"objectives", "measures", "uniformity_tests", "mmd_error", "optim", "projected", "overlap", "repair"},
     {"_run", "place", "files"},

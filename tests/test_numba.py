@@ -9,7 +9,8 @@ from tests.cases import KERNELS, value_and_gradient
 from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
 from unclump._numba.circle import _angles, _ascend
 from unclump._numba.pairs import _near_pairs
-from unclump.pairs import distances_to, kernel_sum, nearest, nearest_distances, nearest_to
+from unclump.kernel_sums import kernel_sum
+from unclump.pairs import distances_to, nearest, nearest_distances, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}

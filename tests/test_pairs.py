@@ -6,7 +6,8 @@ from torch.testing import assert_close
 
 from tests.cases import KERNELS
 from unclump import Gaussian, Laplace, Riesz, _numba, angle, project
-from unclump.pairs import kernel_matrix, kernel_sum, nearest, nearest_to, upper_triangle
+from unclump.kernel_sums import kernel_matrix, kernel_sum
+from unclump.pairs import nearest, nearest_to, upper_triangle
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 

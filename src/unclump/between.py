@@ -16,19 +16,9 @@ from torch import Tensor
 
 from unclump._once import once_differentiable
 from unclump.distributed import Alone
+from unclump.kernel_sums import Pairs, sum_and_gradient
 from unclump.kernels import Kernel
-from unclump.pairs import (
-    Block,
-    Pairs,
-    block_size,
-    bounded,
-    narrow,
-    nearest,
-    squared_chord_block,
-    sum_and_gradient,
-    upper_triangle,
-    widen,
-)
+from unclump.pairs import Block, block_size, bounded, narrow, nearest, squared_chord_block, upper_triangle, widen
 
 
 def rectangle(first: int, second: int, block: int) -> Iterator[Block]:

@@ -1,7 +1,6 @@
-r"""The pairwise engine: nearest neighbours and kernel sums over blocks of the upper triangle.
+r"""Pairs of points, block by block: nearest neighbours, and the distances to them with their gradients.
 
-Memory is O(n d + block^2), whatever n; a block that holds everything is the dense case. Sums come with their exact
-gradient from the same pass.
+Memory is O(n d + block^2), whatever n; a block that holds everything is the dense case.
 
 As :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y \rangle` in float32, the squared chord would lose every
 angle below 0.02 degrees. The fused loops take it for far pairs only, and measure near ones by their differences; the
@@ -13,10 +12,8 @@ and none farther apart than the precision, is taken to be `apart`, the root of i
 both: the later row one way and the earlier one the other. Values and gradients stay finite, and the rows come apart.
 """
 
-import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,14 +22,9 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump import _numba
-from unclump._once import once_differentiable
-from unclump.kernels import Kernel
 from unclump.sphere import angle, project, tangent, without_autocast
 
 Block = tuple[slice, slice]
-
-_OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
-_GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
 
 
 def upper_triangle(n: int, block: int) -> Iterator[Block]:
@@ -202,38 +194,6 @@ class _Distances(torch.autograd.Function):
         return *loops.distances_backward(samples, x, near, ctx.distance, ctx.apart, grad_output), None, None, None
 
 
-def kernel_sum(
-    x: Float[Tensor, "n d"], kernel: Kernel, *, weight: Float[Tensor, " n"] | None = None, block: int | None = None
-) -> Float[Tensor, ""]:
-    r"""The sum of the kernel over ordered pairs of different points, :math:`\sum_{i \ne j} w_i w_j k(x_i, x_j)`.
-
-    The weights are constants, and one where none are given.
-
-    Example:
-        >>> from unclump.pairs import kernel_sum
-        >>> kernel_sum(torch.eye(3), Riesz(s=2.0))  # six pairs at distance sqrt(2)
-        tensor(3.)
-    """
-    return _kernel_sum(x, kernel, weight, block or block_size(x))
-
-
-def kernel_sum_of_directions(
-    embeddings: Float[Tensor, "n d"], kernel: Kernel, *, wanted: bool
-) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
-    """`kernel_sum` of the embeddings' directions, and where it is wanted its gradient by them; float32 on the CPU."""
-    from unclump._numba import rows as loops
-
-    x, inverse_norm = loops.project(embeddings)
-    block = block_size(x)
-    total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block), block, wanted=wanted)
-    return total, None if gradient is None else loops.project_backward(x, inverse_norm, gradient)
-
-
-def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
-    """The dense matrix of the kernel in double precision, for objectives that need all of it at once."""
-    return _kernel_matrix(x, kernel)
-
-
 def widen(x: Tensor) -> Tensor:
     """`x` in double precision, or in single on devices that have no other."""
     return x.to(torch.float32 if x.device.type == "mps" else torch.float64)
@@ -261,171 +221,4 @@ def bounded(slopes: Tensor) -> Tensor:
     return slopes.clamp(-largest, largest)
 
 
-class Pairs:
-    """The points in double precision, ready to give blocks of squared chords and to collect forces between pairs.
-
-    Points of lower precision are unit only to its rounding, which near antipodes would be the better part of an angle:
-    in double precision they are made so again.
-    """
-
-    def __init__(self, x: Tensor) -> None:
-        self.exact = x.dtype is torch.float64  # no wider type is left: near pairs need their differences
-        self.wide = x if self.exact else project(widen(x))
-        self.coincident = torch.finfo(x.dtype).eps ** 2
-        self.apart = apart(x.dtype)
-        self.gradient = torch.zeros_like(self.wide)
-        self.pushes = self.wide.new_zeros(len(x))
-
-    def block(self, rows: slice, columns: slice) -> tuple[Tensor, Tensor]:
-        """Squared chords, and which of them belong to coinciding rows."""
-        a, b = self.wide[rows], self.wide[columns]
-        if self.exact:
-            r2 = torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
-        else:
-            r2 = squared_chord_block(a, b)
-        if rows == columns:
-            r2.fill_diagonal_(2)  # any harmless value: no kernel is singular there
-        coincide = r2 <= self.coincident
-        return torch.where(coincide, self.apart**2, r2), coincide
-
-    def add_forces(self, weights: Tensor, r2: Tensor, coincide: Tensor, rows: slice, columns: slice) -> None:
-        r"""Add the gradient of :math:`\sum_{i < j} w_{ij} r_{ij}^2` in this block, the weights being constants."""
-        pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
-        # Near antipodes the part that is normal to the sphere would drown the rest: it is left out there.
-        along = pull if self.exact else torch.where(r2 > _OPPOSITE, -pull, pull)
-        self._add(pull, along, push, rows, columns, -1)
-        if rows != columns:
-            self._add(pull.mT, along.mT, push.mT, columns, rows, 1)
-
-    def _add(self, pull: Tensor, along: Tensor, push: Tensor, rows: slice, columns: slice, side: int) -> None:
-        pulled = along.sum(dim=1, keepdim=True) * self.wide[rows] - pull @ self.wide[columns]
-        self.gradient[rows] += 2 * pulled
-        if rows == columns:  # the earlier row of a pair is pushed back, the later one forth
-            self.pushes[rows] += 2 * (push.tril().sum(dim=1) - push.triu().sum(dim=1))
-        else:
-            self.pushes[rows] += 2 * side * push.sum(dim=1)
-
-    def collected(self, dtype: torch.dtype) -> Tensor:
-        """The whole gradient."""
-        pushed = self.apart * self.pushes.unsqueeze(-1) * escape(self.wide)
-        return narrow(self.gradient + pushed, dtype)
-
-
-class _KernelSum(torch.autograd.Function):
-    """Value and gradient in one pass; what is kept for the backward pass is the gradient, not the matrix."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, kernel: Kernel, weight: Tensor | None, block: int) -> Tensor:
-        blocks = upper_triangle(len(x), block)
-        total, gradient = sum_and_gradient(x, kernel, blocks, block, weight, wanted=ctx.needs_input_grad[0])
-        ctx.save_for_backward(gradient, x)
-        return total
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        gradient, _ = ctx.saved_tensors
-        return grad_output * gradient, None, None, None
-
-
-def sum_and_gradient(
-    x: Tensor, kernel: Kernel, blocks: Iterable[Block], block: int, weight: Tensor | None = None, *, wanted: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The sum of the kernel over the pairs in these blocks, in both orders; and where it is wanted its gradient.
-
-    The term of a pair is multiplied with the weights of both points, which are constants.
-    """
-    if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
-        with without_autocast(x.device):
-            return _sum_in_single(x, kernel, table, blocks, block, wanted=wanted)
-    pairs = Pairs(x)
-    total = pairs.wide.new_zeros(())
-    for rows, columns in blocks:
-        r2, coincide = pairs.block(rows, columns)
-        values = kernel(r2) if weight is None else kernel(r2) * (weight[rows, None] * weight[columns])
-        if rows == columns:
-            values.fill_diagonal_(0)
-        total += values.sum() * (1 if rows == columns else 2)
-        if wanted:
-            slopes = bounded(kernel.derivative(r2))
-            if rows == columns:
-                slopes.fill_diagonal_(0)
-            if weight is not None:
-                slopes = slopes * (weight[rows, None] * weight[columns])
-            pairs.add_forces(2 * slopes, r2, coincide, rows, columns)  # both orders of every pair
-    return narrow(total, x.dtype), pairs.collected(x.dtype) if wanted else None
-
-
-def _sum_in_single(
-    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], block: int, *, wanted: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
-    from unclump._numba import pairs as loops
-
-    chords = loops.Blocks(x, block, apart=apart(x.dtype))
-
-    def sums(blocks: Sequence[Block]) -> tuple[float, Tensor]:
-        total, gradient = 0.0, x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
-        for rows, columns in blocks:
-            value, slopes, near = chords.slopes_and_near(rows, columns, table)
-            total += value
-            if wanted:
-                chords.add_gradient(slopes, rows, columns, gradient)
-                if rows != columns:
-                    chords.add_gradient(slopes.mT, columns, rows, gradient)
-            if len(near.r2) > 0:
-                total += kernel(near.r2).sum().item()
-            if len(near.r2) > 0 and wanted:
-                chords.add_forces(near, bounded(kernel.derivative(near.r2)), gradient)
-        return total, gradient
-
-    parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())) if wanted else None)
-    totals, gradients = zip(*parts, strict=True)
-    total = narrow(x.new_tensor(2 * sum(totals), dtype=torch.float64), x.dtype)
-    if not wanted:
-        return total, None
-    # By each of the points, and both orders of every pair: four times.
-    return total, narrow(functools.reduce(torch.add, gradients).mul_(4), x.dtype)
-
-
-@lru_cache(maxsize=256)
-def _table(kernel: Kernel) -> Tensor | None:
-    """The kernel of far pairs as 2048 cubics; None where single precision does not serve, or cubics do not.
-
-    Nothing may overflow; the rounding of r2, 2e-7, may be 4e-6 of the largest value, and the error of a cubic 1e-6.
-    """
-    from unclump._numba.pairs import NEAR, hermite
-
-    nodes = torch.linspace(NEAR, 4 - NEAR, 2049, dtype=torch.float64)
-    step = (4 - 2 * NEAR) / 2048
-    values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
-    largest, steepest = values.abs().max(), slopes.abs().max()
-    table = hermite(values, slopes, step)
-    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
-    serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
-    return table if serves else None
-
-
-class _KernelMatrix(torch.autograd.Function):
-    """The dense matrix, with the kernel's own derivative, which is finite where that of its expression is not."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
-        everything = slice(0, len(x))
-        r2, coincide = Pairs(x).block(everything, everything)
-        ctx.save_for_backward(x, r2, coincide, bounded(kernel.derivative(r2)).fill_diagonal_(0))
-        on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
-        return kernel(torch.where(on_diagonal, 0, r2))
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        x, r2, coincide, slopes = ctx.saved_tensors
-        pairs, everything = Pairs(x), slice(0, len(x))
-        pairs.add_forces((grad_output + grad_output.mT) * slopes, r2, coincide, everything, everything)
-        return pairs.collected(x.dtype), None
-
-
 _distances: Callable[[Tensor, Tensor, Tensor, str, float], Tensor] = _Distances.apply
-_kernel_sum: Callable[[Tensor, Kernel, Tensor | None, int], Tensor] = _KernelSum.apply
-_kernel_matrix: Callable[[Tensor, Kernel], Tensor] = _KernelMatrix.apply
