@@ -55,9 +55,12 @@ class Results:
     for; the file says what was.
     """
 
-    def __init__(self, name, description, argv, *, full, quick, options=None):
-        """`options` is a parser of the experiment's own, which has read them already."""
-        self.name = name
+    def __init__(self, name, description, argv, *, full, quick, options=None, implied=None):
+        """`options` is a parser of the experiment's own, which has read them already.
+
+        `implied` has the values of settings that a record does not name: it was written when there were no others.
+        """
+        self.name, self.implied = name, implied or {}
         parser = argparse.ArgumentParser(description=description, parents=[] if options is None else [options])
         parser.add_argument("--quick", action="store_true", help="seconds instead of the paper's setting")
         parser.add_argument("--output", type=Path, help="folder of the results; default results, or results/quick")
@@ -110,7 +113,7 @@ class Results:
 
     def _held(self, setting):
         """The record of the setting, if the file holds it."""
-        return next((r for r in self.runs if all(r.get(key) == value for key, value in setting.items())), None)
+        return next((run for run in self.runs if setting.items() <= (self.implied | run).items()), None)
 
     def finish(self, summary):
         """Write what the runs amount to."""

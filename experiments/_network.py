@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from _common import generator, replacing
+from filelock import FileLock
 from torch import nn
 from torch.nn import functional as F
 from tqdm import tqdm
@@ -146,29 +147,34 @@ def accuracy(predicted, labels):
 def backbone(images, *, channels, epochs, batch, lr, seed, cache):
     """Features of all images by a network that was trained with softmax, and its own accuracy.
 
-    Those for training have mean zero and variance one in each dimension. Network and features are kept in the cache.
+    Those for training have mean zero and variance one in each dimension. Network and features are kept in the cache;
+    a process that finds another at the same network waits for it.
     """
     name = "-".join(str(part) for part in (images.name, "backbone", *channels, epochs, batch, lr, seed))
-    file = Path(cache) / f"{name}-features.pt"
-    if not file.exists():
-        network = train(
-            seeded(seed, lambda: resnet(images.train, channels, images.classes)),
-            F.cross_entropy,
-            images.train,
-            images.train_labels,
-            epochs=epochs,
-            batch=batch,
-            lr=lr,
-            seed=seed,
-            checkpoint=Path(cache) / f"{name}.pt",
-            mirror=images.mirror,
-            desc=f"backbone {seed}",
-        )
-        features = outputs(network[0], images.train)
-        mean, deviation = features.mean(dim=0), features.std(dim=0)
-        deviation = torch.where(deviation > 0, deviation, 1.0)  # a feature that is the same for all
-        val = outputs(network[0], images.val)
-        found = accuracy(outputs(network[1], val).argmax(dim=1), images.val_labels)
-        _save(file, {"train": (features - mean) / deviation, "val": (val - mean) / deviation, "accuracy": found})
+    file, network = Path(cache) / f"{name}-features.pt", Path(cache) / f"{name}.pt"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{file}.lock"):
+        if not file.exists():
+            chosen = {"channels": channels, "epochs": epochs, "batch": batch, "lr": lr, "seed": seed}
+            _save(file, _features(images, **chosen, checkpoint=network))
     kept = torch.load(file, weights_only=True)
     return kept["train"], kept["val"], kept["accuracy"]
+
+
+def _features(images, *, channels, seed, **choices):
+    network = train(
+        seeded(seed, lambda: resnet(images.train, channels, images.classes)),
+        F.cross_entropy,
+        images.train,
+        images.train_labels,
+        seed=seed,
+        mirror=images.mirror,
+        desc=f"backbone {seed}",
+        **choices,
+    )
+    features = outputs(network[0], images.train)
+    mean, deviation = features.mean(dim=0), features.std(dim=0)
+    deviation = torch.where(deviation > 0, deviation, 1.0)  # a feature that is the same for all
+    val = outputs(network[0], images.val)
+    found = accuracy(outputs(network[1], val).argmax(dim=1), images.val_labels)
+    return {"train": (features - mean) / deviation, "val": (val - mean) / deviation, "accuracy": found}

@@ -10,29 +10,19 @@ from torch.nn import functional as F
 
 import unclump as uc
 
-QUICK_CLASSES = 8
-CLASSES = {"tiny": 200, "omniglot": 659}
-
 
 class Experiment:
-    """The runs of each stage; images are looked for when the first run needs them."""
+    """The runs of each stage. Images come first: they say how many classes need a prototype."""
 
     def __init__(self, results, kind, path):
-        self.results, self.kind, self.path = results, kind, path
+        self.results, self.kind = results, kind
         self.cache = results.folder / "cache"
-        self.classes = QUICK_CLASSES if results.quick else CLASSES[kind]
-        self._images, self._features = None, {}
-
-    @property
-    def images(self):
-        if self._images is None:
-            px = self.results["px"]
-            if self.results.quick:
-                self._images = generated(QUICK_CLASSES, px=px, train=40, val=20)
-            else:
-                self._images = images(self.kind, self.path, px=px, cache=self.cache)
-            self.classes = self._images.classes
-        return self._images
+        if results.quick and path is None:
+            self.images = generated(8, px=results["px"], train=40, val=20)
+        else:
+            self.images = images(kind, path, px=results["px"], cache=self.cache)
+        self.classes = self.images.classes
+        self._features = {}
 
     def points(self, row, d, seed):
         choices = {key: self.results[key] for key in ("steps", "restarts")}
@@ -47,7 +37,7 @@ class Experiment:
         points = dispersed(objective, way, classes=classes, d=d, seed=seed, steps=steps, lr=lr, momentum=momentum)
         return measured(points)
 
-    def set(self, *, stage, row, classes, d, steps, seed):
+    def set(self, *, stage, row, d, seed, **settings):
         return measured(self.points(row, d, seed))
 
     def backbone(self, seed):
@@ -83,22 +73,23 @@ class Experiment:
         found = {"accuracy": round(accuracy(predicted, self.images.val_labels), 3)}
         return found | (measured(head.prototypes.detach()) if row == TRAINED else {})
 
-    def end(self, *, stage, row, d, seed, epochs, channels, **settings):
+    def end(self, *, stage, row, d, seed, channels, epochs, batch, lr, px, images, **points):
         """The whole network, from scratch."""
         outside = self.classes if row == SOFTMAX else d
         network = seeded(seed, lambda: resnet(self.images.train, channels, outside))
         head = None if row == SOFTMAX else uc.PrototypeHead(self.points(row, d, seed))
-        mark = "-".join(str(part) for part in (row, d, seed, *channels, epochs)).replace(" ", "_")
+        told = {"seed": seed, "channels": channels, "epochs": epochs, "batch": batch, "lr": lr, **points}
+        mark = "-".join(f"{key}={value}" for key, value in told.items()).replace(" ", "")
         train(
             network,
             loss_of(head, row),
             self.images.train,
             self.images.train_labels,
             epochs=epochs,
-            batch=self.results["batch"],
-            lr=self.results["lr"],
+            batch=batch,
+            lr=lr,
             seed=seed,
-            checkpoint=self.cache / f"{self.images.name}-end-{mark}.pt",
+            checkpoint=self.cache / f"{self.images.name}-end-{row}-{d}-{mark}.pt",
             mirror=self.images.mirror,
             desc=f"{row} {d}",
         )

@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 import torch
-from _common import generator
+from _common import generator, replacing
+from filelock import FileLock
 
 import unclump as uc
 
@@ -110,7 +111,10 @@ def cached(file, make):
     """The points in this file, or those that make() returns, written there."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.save(file, make().numpy())
+        with FileLock(f"{file}.lock"):  # another process may be at it: one waits for the other's
+            if not file.exists():
+                with replacing(file) as beside:
+                    np.save(beside, make().numpy())
     return torch.from_numpy(np.load(file))
 
 

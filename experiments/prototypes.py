@@ -69,6 +69,9 @@ QUICK = {
     "end_seeds": 1,
 }
 
+# Settings that the first records do not name: the images of the subset, for training and validation, and one search.
+IMPLIED = {"images": [20_000, 5_000], "restarts": 1}
+
 
 def main(argv=None):
     options = argparse.ArgumentParser(add_help=False)
@@ -77,7 +80,7 @@ def main(argv=None):
     own, _ = options.parse_known_args(argv)
     kind = "omniglot" if own.omniglot else "tiny"
     name = "prototypes_omniglot" if own.omniglot else "prototypes"
-    results = Results(name, __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, options=options)
+    results = Results(name, __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, options=options, implied=IMPLIED)
     experiment = Experiment(results, kind, own.data)
     records = {stage: results.complete(settings, run) for stage, settings, run in stages(experiment)}
     summary = summarise(experiment, records)
@@ -89,15 +92,16 @@ def stages(experiment):
     """Name, settings and run of each; within a stage seed by seed, so that what is there can be compared."""
     results, classes = experiment.results, experiment.classes
     dimensions, rows = results["dimensions"], results["rows"]
-    known = {"classes": [classes], "steps": [results["steps"]]}
+    points = {key: [results[key]] for key in ("steps", "restarts")}
     made = [row for row in rows if row not in (SOFTMAX, TRAINED, RANDOM)]
-    sets = product(stage=["set"], seed=range(results["set_seeds"]), row=made, d=dimensions, **known)
-    sets += product(stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, **known)
+    sets = product(stage=["set"], seed=range(results["set_seeds"]), row=made, d=dimensions, classes=[classes], **points)
+    sets += product(stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, classes=[classes], **points)
     yield "set", sets, experiment.set
     network = {key: [results[key]] for key in ("channels", "epochs", "batch", "lr", "px")}
+    network["images"] = [[len(experiment.images.train), len(experiment.images.val)]]
     backbones = range(results["backbones"])
     yield "backbone", product(stage=["backbone"], seed=backbones, **network), experiment.trained_backbone
-    budget = {key: [results[key]] for key in ("units", "head_epochs", "head_batch", "head_lr", "steps")}
+    budget = {key: [results[key]] for key in ("units", "head_epochs", "head_batch", "head_lr")} | points
     cells = [(row, d) for d in dimensions for row in rows if row != SOFTMAX]
     cells += [(SOFTMAX, classes)] if SOFTMAX in rows else []
     heads = product(stage=["frozen"], seed=range(results["seeds"]), backbone=backbones, cell=cells, **network, **budget)
@@ -116,15 +120,16 @@ def stages(experiment):
                 lr=RATES[objective.split()[0]],
                 momentum=[results["momentum"]],
                 seed=[0],
-                **known,
+                classes=[classes],
+                steps=[results["steps"]],
             )
         ],
         experiment.rate,
     )
     cells = [(row, d) for d in results["end_dimensions"] for row in results["end_rows"] if row != SOFTMAX]
     cells += [(SOFTMAX, classes)] if SOFTMAX in results["end_rows"] else []
-    network |= {"channels": [results["end_channels"]], "epochs": [results["end_epochs"]], "steps": [results["steps"]]}
-    ends = product(stage=["end"], seed=range(results["end_seeds"]), cell=cells, **network)
+    network |= {"channels": [results["end_channels"]], "epochs": [results["end_epochs"]]}
+    ends = product(stage=["end"], seed=range(results["end_seeds"]), cell=cells, **network, **points)
     yield "end", [split(setting) for setting in ends], experiment.end
 
 
