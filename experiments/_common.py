@@ -41,6 +41,11 @@ def generator(*seeds):
     return torch.Generator().manual_seed(mixed)
 
 
+def data_place(given=None):
+    """Where data sets lie: the folder that was given, else the one that UNCLUMP_DATA names, else data/ where we are."""
+    return Path(given or os.environ.get("UNCLUMP_DATA") or "data").resolve()
+
+
 def clump(n, d, seed, *, kappa=100.0, dtype=torch.float32):
     """Power spherical points around a random direction: the paper's clumped start."""
     draw = generator(seed, n, d)
@@ -95,18 +100,21 @@ class Results:
         missing = [one for place, one in enumerate(settings) if self._held(one) is None and one not in settings[:place]]
         bar = tqdm(total=len(settings), initial=len(settings) - len(missing), desc=self.name, unit="run", disable=None)
         with bar, at_a_time(self.jobs, run) as start:
-            waiting, running = collections.deque(missing), []
-            while running or (waiting and time.monotonic() <= self.stop):
-                while waiting and len(running) < self.jobs and time.monotonic() <= self.stop:
+            waiting, running, failed = collections.deque(missing), [], []
+            while running or (waiting and not failed and time.monotonic() <= self.stop):
+                while waiting and not failed and len(running) < self.jobs and time.monotonic() <= self.stop:
                     setting = waiting.popleft()
                     bar.set_postfix_str(" ".join(str(value) for value in setting.values()))
                     running.append(start(setting))
                 done, left = futures.wait(running, return_when=futures.FIRST_COMPLETED)
-                for one in done:
+                failed += [one for one in done if one.exception()]
+                for one in done - set(failed):
                     self.runs.append(one.result())
                     self._write(None)
                     bar.update()
                 running = list(left)
+            for one in failed:  # only now: what other processes had begun is kept
+                one.result()
         if waiting:
             raise SystemExit(f"{self.name}: {len(waiting)} of {len(settings)} runs left; the same command goes on")
         return [self._held(setting) for setting in settings]

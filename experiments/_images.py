@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from _common import data_place
 from PIL import Image
 from tqdm import tqdm
 
-ROOT = Path(__file__).parents[1]
 TINY = "http://cs231n.stanford.edu/tiny-imagenet-200.zip"
 OMNIGLOT = "https://github.com/brendenlake/omniglot/raw/master/python/images_evaluation.zip"
-# Where the data set is looked for when no path is given: what a user unpacks, then the subset that serves the tests.
+# What is looked for among the data sets when no path is given: what a user unpacks, then a subset in one file.
 PLACES = {
-    "tiny": ["data/tiny-imagenet-200", "../shared/data/tinyimagenet200_sub_64px_jpeg_100tr_25val.npz"],
-    "omniglot": ["data/images_evaluation", "../shared/data/omniglot_evaluation_659cls.npz"],
+    "tiny": ["tiny-imagenet-200", "tinyimagenet200_sub_64px_jpeg_100tr_25val.npz"],
+    "omniglot": ["images_evaluation", "omniglot_evaluation_659cls.npz"],
 }
 SOURCES = {"tiny": ("Tiny ImageNet", TINY), "omniglot": ("Omniglot", OMNIGLOT)}
 SPLITS = "train", "val"
@@ -42,11 +42,12 @@ class Images:
     classes: int
     skipped: list[str]
     mirror: bool = True  # whether the mirror image of one is another of its class
+    background: int = 0  # what lies beyond the edges: black, or the paper of a drawing
 
 
 def find(kind, path=None):
     """The path that was given, or the first of the usual places that exists."""
-    candidates = [ROOT / place for place in PLACES[kind]] if path is None else [Path(path)]
+    candidates = [data_place() / place for place in PLACES[kind]] if path is None else [Path(path)]
     for candidate in candidates:
         if candidate.suffix == ".zip":
             raise DataError(f"{candidate}: expected a folder, got an archive; unpack it and pass the folder")
@@ -54,7 +55,10 @@ def find(kind, path=None):
             return candidate
     named, address = SOURCES[kind]
     looked = " and ".join(str(candidate) for candidate in candidates)
-    raise DataError(f"{named} is not at {looked}; download {address}, unpack it, and pass the folder with --data")
+    raise DataError(
+        f"{named} is not at {looked}; download {address}, unpack it, and pass the folder with --data, or name the one "
+        "that it lies in by UNCLUMP_DATA"
+    )
 
 
 def images(kind, path, *, px, cache):
@@ -72,9 +76,8 @@ def images(kind, path, *, px, cache):
     labels = {split: torch.from_numpy(np.load(folder / f"{split}_labels.npy")) for split in SPLITS}
     if skipped:
         print(f"{len(skipped)} images could not be decoded and are left out: {', '.join(skipped)}")
-    return Images(
-        folder.name, arrays["train"], labels["train"], arrays["val"], labels["val"], classes, skipped, kind == "tiny"
-    )
+    both = [part[split] for split in SPLITS for part in (arrays, labels)]
+    return Images(folder.name, *both, classes, skipped, mirror=kind == "tiny", background=0 if kind == "tiny" else 255)
 
 
 def generated(classes, *, px, train, val):

@@ -1,6 +1,7 @@
 """A small residual network, augmentation as tensor operations, and training that can be killed and continued."""
 
 import math
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,11 +12,11 @@ from torch.nn import functional as F
 from tqdm import tqdm
 
 
-def augment(images, draw, *, mirror):
-    """Shifted by up to an eighth of the side, where black comes in; and mirrored half of the time, or never."""
+def augment(images, draw, *, mirror, background):
+    """Shifted by up to an eighth of the side, where background comes in; and mirrored half of the time, or never."""
     n, channels, px, _ = images.shape
     pad = px // 8
-    padded = F.pad(images, (pad, pad, pad, pad))
+    padded = F.pad(images, (pad, pad, pad, pad), value=background)
     row, column = torch.randint(2 * pad + 1, (2, n, 1), generator=draw)
     across = torch.arange(px)
     mirrored = torch.rand(n, 1, generator=draw) < (0.5 if mirror else 0.0)
@@ -23,6 +24,11 @@ def augment(images, draw, *, mirror):
     rows = row + across
     each, channel = torch.arange(n).view(n, 1, 1, 1), torch.arange(channels).view(1, channels, 1, 1)
     return padded[each, channel, rows.view(n, 1, px, 1), columns.view(n, 1, 1, px)]
+
+
+def augmentation(images):
+    """That which suits these images."""
+    return partial(augment, mirror=images.mirror, background=images.background)
 
 
 class Scale(nn.Module):
@@ -82,13 +88,25 @@ def seeded(seed, make):
 
 
 def train(
-    model, loss, inputs, labels, *, epochs, batch, lr=0.0, seed, optimizer=None, mirror=None, checkpoint=None, desc=None
+    model,
+    loss,
+    inputs,
+    labels,
+    *,
+    epochs,
+    batch,
+    lr=0.0,
+    seed,
+    optimizer=None,
+    augmented=None,
+    checkpoint=None,
+    desc=None,
 ):
     """Descent whose learning rate falls to zero along a cosine; SGD where no optimiser is given.
 
-    Inputs are augmented where `mirror` says whether this may mirror them. With a checkpoint training continues after
-    the last epoch that was written. Every epoch has a generator of its own, so that one that was cut short is run again
-    to the same bits.
+    With `augmented`, a function of inputs and a generator, the model sees what it returns. With a checkpoint training
+    continues after the last epoch that was written. Every epoch has a generator of its own, so that one that was cut
+    short is run again to the same bits.
     """
     steps = max(1, len(inputs) // batch)
     if optimizer is None:
@@ -113,7 +131,7 @@ def train(
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * (1 + math.cos(math.pi * done)) / 2
             rows = order[step * batch : (step + 1) * batch]
-            given = inputs[rows] if mirror is None else augment(inputs[rows], draw, mirror=mirror)
+            given = inputs[rows] if augmented is None else augmented(inputs[rows], draw)
             value = loss(model(given), labels[rows])
             optimizer.zero_grad()
             value.backward()
@@ -168,7 +186,7 @@ def _features(images, *, channels, seed, **choices):
         images.train,
         images.train_labels,
         seed=seed,
-        mirror=images.mirror,
+        augmented=augmentation(images),
         desc=f"backbone {seed}",
         **choices,
     )

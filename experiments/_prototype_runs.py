@@ -3,7 +3,7 @@
 from functools import partial
 
 from _images import generated, images
-from _network import accuracy, backbone, outputs, resnet, seeded, train
+from _network import accuracy, augmentation, backbone, outputs, resnet, seeded, train
 from _prototype_sets import CODE, ORDERED, SOFTMAX, TRAINED, cached, dispersed, measured, prototypes, shuffled
 from torch import nn
 from torch.nn import functional as F
@@ -90,7 +90,7 @@ class Experiment:
             lr=lr,
             seed=seed,
             checkpoint=self.cache / f"{self.images.name}-end-{row}-{d}-{mark}.pt",
-            mirror=self.images.mirror,
+            augmented=augmentation(self.images),
             desc=f"{row} {d}",
         )
         return {

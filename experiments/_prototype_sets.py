@@ -33,6 +33,7 @@ PAPER_ROWS = {
     "Sliced 1": ("Sliced 1", RIEMANNIAN, 0.001, 0.0, 1),
     "SSW 1": ("SSW 1", RIEMANNIAN, 0.1, 0.0, 1),
 }
+MHE = ["MHE RBF", "MHE Riesz geodesic"]
 EQUAL = "MM squared, projected, same rate"
 RANDOM, BLOCKS = "random", "orthonormal blocks"
 # A code comes in an order of its own, in which opposite points may follow each other, as related classes do.

@@ -3,41 +3,43 @@
 import statistics
 
 from _common import mean_and_error, where
-from _prototype_sets import BLOCKS, CODE, EQUAL, ORDERED, RANDOM, SOFTMAX, TRAINED, paper
+from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, RANDOM, SOFTMAX, TRAINED, paper
 from scipy.stats import spearmanr
+
+# Rows that the findings compare, the second subtracted from the first.
+PAIRS = [
+    ("MM squared", "MM squared, projected"),
+    ("MM squared", EQUAL),
+    *((row, "MM squared") for row in MHE),
+    *(("MHE RBF", row) for row in PAPER_ROWS if row not in ("MHE RBF", "MM squared")),
+    (BLOCKS, "KoLeo"),
+    (CODE, ORDERED),
+]
 
 
 def summarise(experiment, records):
     results, classes = experiment.results, experiment.classes
+    rows, ends = ([row for row in results[key] if row != SOFTMAX] for key in ("rows", "end_rows"))
+    told = ("px", "seeds", "epochs", "set_seeds", "end_channels", "end_epochs", "end_seeds")
     summary = {
+        "kind": experiment.kind,
         "classes": classes,
         "images": [len(experiment.images.train), len(experiment.images.val)],
         "skipped": len(experiment.images.skipped),
         "backbones": [record["accuracy"] for record in records["backbone"]],
         "dimensions": results["dimensions"],
-        "settings": {key: results[key] for key in ("px", "seeds", "end_epochs", "end_seeds", "epochs", "set_seeds")},
+        "settings": {key: results[key] for key in told},
         "tuned": tuned(records["rate"]),
-        "rows": {},
-        "end": {},
+        "rows": {row: {str(d): cell(experiment, records, row, d) for d in results["dimensions"]} for row in rows},
+        "end": {row: {str(d): accuracies(records["end"], row, d) for d in results["end_dimensions"]} for row in ends},
+        "softmax": {stage: accuracies(records[stage], SOFTMAX, classes) for stage in ("frozen", "end")},
     }
-    summary["settings"]["end_channels"] = results["end_channels"]
-    for row in results["rows"]:
-        dimensions = [classes] if row == SOFTMAX else results["dimensions"]
-        summary["rows"][row] = {str(d): cell(records, row, d) for d in dimensions}
-    for row in results["end_rows"]:
-        dimensions = [classes] if row == SOFTMAX else results["end_dimensions"]
-        summary["end"][row] = {str(d): accuracies(records["end"], row, d) for d in dimensions}
     summary["rank_correlation"] = {str(d): rank_correlation(summary["rows"], str(d)) for d in results["dimensions"]}
-    summary["gain_of_riemannian"] = {
-        other: {str(d): gain(records, "MM squared", other, d) for d in results["dimensions"]}
-        for other in ("MM squared, projected", EQUAL)
+    summary["gains"] = {
+        f"{row} over {other}": {str(d): gain(records, row, other, d) for d in results["dimensions"]}
+        for row, other in PAIRS
+        if row in rows and other in rows
     }
-    for key, row, other in (
-        ("rbf_over_mm", "MHE RBF", "MM squared"),
-        ("blocks_over_koleo", BLOCKS, "KoLeo"),
-        ("shuffled_over_ordered", CODE, ORDERED),
-    ):
-        summary[key] = {str(d): gain(records, row, other, d) for d in results["dimensions"]}
     return summary
 
 
@@ -56,48 +58,74 @@ def tuned(records):
     }
 
 
-def cell(records, row, d):
-    """One entry of the table: what the prototypes are, what they are worth, and what the paper has."""
+def cell(experiment, records, row, d):
+    """One entry of the table: what the prototypes are, what they are worth, and what the paper has for such images."""
     sets = where(records["set"], row=row, d=d) or [r for r in where(records["frozen"], row=row, d=d) if "variance" in r]
-    found = {"paper": paper(row, d), **accuracies(records["frozen"], row, d)}
-    if sets:
-        found |= {key: mean_and_error([r[key] for r in sets]) for key in ("min_angle", "variance")}
-        angles = [r["min_angle"] for r in sets]
-        found["min_angle"] |= {"median": statistics.median(angles), "low": min(angles), "high": max(angles)}
-        found["runs_of_sets"] = len(sets)
+    angles = [r["min_angle"] for r in sets]
+    comparable = experiment.kind == "tiny" and experiment.classes == 200
+    return {
+        "paper": paper(row, d) if comparable else None,
+        **accuracies(records["frozen"], row, d, softmax=experiment.classes),
+        "min_angle": over_starts(angles)
+        | {"median": statistics.median(angles), "low": min(angles), "high": max(angles)},
+        "variance": over_starts([r["variance"] for r in sets]),
+        "runs_of_sets": len(sets),
+    }
+
+
+def accuracies(records, row, d, *, softmax=None):
+    """Accuracy, and how much it is above that of random prototypes, and of softmax, in the same runs; None if none."""
+    own = where(records, row=row, d=d)
+    if not own:
+        return None
+    found = {"accuracy": over_runs([(r.get("backbone"), r["accuracy"]) for r in own]), "runs": len(own)}
+    for name, other, where_from in (("over_random", RANDOM, d), ("over_softmax", SOFTMAX, softmax)):
+        gained = differences(records, (row, d), (other, where_from))
+        if gained and row not in (other, SOFTMAX):
+            found[name] = over_runs(gained)
     return found
 
 
-def accuracies(records, row, d):
-    """Over all runs; and the gain over random prototypes of the same run."""
-    own = where(records, row=row, d=d)
-    found = {"accuracy": mean_and_error([r["accuracy"] for r in own]), "runs": len(own)}
-    gained = differences(records, row, RANDOM, d)
-    return found | ({"over_random": mean_and_error(gained)} if gained and row != RANDOM else {})
-
-
-def differences(records, row, other, d):
-    """Of accuracies, between runs that differ by the prototypes alone."""
-    pairs = [(r, s) for r in where(records, row=row, d=d) for s in where(records, row=other, d=d)]
+def differences(records, one, other):
+    """Backbone and difference of accuracies, between runs on it that differ by the prototypes alone."""
+    first, second = (where(records, row=row, d=d) for row, d in (one, other))
     return [
-        r["accuracy"] - s["accuracy"]
-        for r, s in pairs
+        (r.get("backbone"), r["accuracy"] - s["accuracy"])
+        for r in first
+        for s in second
         if (r["seed"], r.get("backbone")) == (s["seed"], s.get("backbone"))
     ]
 
 
+def over_runs(found):
+    """Mean and standard error of values that each come with a backbone.
+
+    Runs on one backbone share what it has learned. Where there are several, those are what is independent: the error is
+    that of their means. On a single one it is that of the runs, and speaks of this backbone alone.
+    """
+    means = [statistics.fmean(v for b, v in found if b == backbone) for backbone in dict.fromkeys(b for b, _ in found)]
+    over, values = ("backbones", means) if len(means) > 1 else ("runs", [value for _, value in found])
+    return mean_and_error(values) | {"n": len(values), "over": over}
+
+
+def over_starts(values):
+    return mean_and_error(values) | {"n": len(values), "over": "starts"}
+
+
 def gain(records, row, other, d):
+    """Of the first row over the second, paired: in accuracy, and in the smallest angle from the same start."""
     sets = [{r["seed"]: r["min_angle"] for r in where(records["set"], row=name, d=d)} for name in (row, other)]
     angles = [sets[0][seed] - sets[1][seed] for seed in sets[0]]
     return {
-        "accuracy": mean_and_error(differences(records["frozen"], row, other, d)),
-        "min_angle": mean_and_error(angles),
+        "accuracy": over_runs(differences(records["frozen"], (row, d), (other, d))),
+        "min_angle": over_starts(angles),
         "largest": max(map(abs, angles)),
     }
 
 
 def rank_correlation(rows, d):
-    """Of smallest angle and accuracy, over the rows whose prototypes are fixed."""
-    cells = [row[d] for name, row in rows.items() if name not in (SOFTMAX, TRAINED) and d in row]
+    """Of smallest angle and accuracy, over the rows whose prototypes are fixed; None where they do not differ."""
+    cells = [row[d] for name, row in rows.items() if name != TRAINED]
     angles, found = ([c[key]["mean"] for c in cells] for key in ("min_angle", "accuracy"))
-    return {"rho": round(float(spearmanr(angles, found).statistic), 3), "rows": len(cells)}
+    differ = min(len(set(angles)), len(set(found))) > 1
+    return {"rho": round(float(spearmanr(angles, found).statistic), 3) if differ else None, "rows": len(cells)}

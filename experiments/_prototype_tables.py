@@ -1,34 +1,44 @@
 """The tables and figures of the experiment with prototypes."""
 
 from _common import BLACK, BLUE, MARKERS, ORANGE, PINK, axes, family_colour, markdown
-from _prototype_sets import PAPER_ROWS, PROJECTED, RIEMANNIAN, SOFTMAX, TRAINED
+from _prototype_sets import PAPER_ROWS, PROJECTED, RIEMANNIAN, TRAINED
 
 
 def plus_minus(value, digits=1, sign=""):
-    return f"{value['mean']:{sign}.{digits}f} ± {value['error']:.{digits}f}"
+    """Mean and standard error; the mean alone where one value has none."""
+    mean = f"{value['mean']:{sign}.{digits}f}"
+    return f"{mean} ± {value['error']:.{digits}f}" if value["n"] > 1 else mean
 
 
-def head(dimensions, first, *others):
+def head(dimensions, *columns):
     """Prototypes, and the same columns for each dimension, of which the first names it."""
+    first, *others = columns
     return ["prototypes", *(column for d in dimensions for column in (f"{d}{first}", *others))]
+
+
+def comparable(summary):
+    """Whether the paper has numbers for these images."""
+    return any(found["paper"] for row in summary["rows"].values() for found in row.values())
 
 
 def angle_table(summary):
     dimensions = [str(d) for d in summary["dimensions"]]
-    yield "Smallest angles of the prototypes in radians, those of the paper beside ours; the largest that any rate"
-    yield "leads to, of those tried, from one start; and our spherical variance:"
+    known = comparable(summary)
+    beside = ", those of the paper beside ours" if known else ""
+    yield f"Smallest angles of {summary['classes']} prototypes in radians{beside}; the largest that any rate leads to,"
+    yield "of those tried, from one start; and their spherical variance:"
     yield ""
     rows = []
     for name, row in summary["rows"].items():
-        if name == SOFTMAX:
-            continue
         entries = []
         for d in dimensions:
             found, best = row[d], tuned_angle(summary, name, d)
-            entries += [f"{found['paper'][2]:.2f}" if found["paper"] else "", f"{found['min_angle']['mean']:.3f}"]
-            entries += [f"{best:.3f}" if best else "", f"{found['variance']['mean']:.3f}"]
+            printed = f"{found['paper'][2]:.2f}" if found["paper"] else ""
+            ours = [f"{found['min_angle']['mean']:.3f}", f"{best:.3f}" if best else ""]
+            entries += [*([printed] if known else []), *ours, f"{found['variance']['mean']:.3f}"]
         rows.append([name, *entries])
-    yield from markdown(head(dimensions, ": paper", "here", "tuned", "variance"), rows)
+    columns = (": paper", "here") if known else (": angle",)
+    yield from markdown(head(dimensions, *columns, "tuned", "variance"), rows)
     yield ""
 
 
@@ -41,54 +51,70 @@ def tuned_angle(summary, row, d):
 
 def accuracy_table(summary):
     dimensions = [str(d) for d in summary["dimensions"]]
-    runs = max(found["runs"] for row in summary["rows"].values() for found in row.values())
+    known = comparable(summary)
     yield f"**Frozen backbone.** Accuracy in percent of heads on frozen features, {settings(summary)};"
-    yield f"mean and standard error over {runs} runs (backbones: {len(summary['backbones'])}), and the gain over random"
-    yield "prototypes in the same run. The paper's, beside it, are of networks trained end to end:"
+    yield f"{errors(summary)}. Beside it the gain over random prototypes in the same runs."
+    if known:
+        yield "The paper's are of networks that were trained end to end."
     yield ""
     rows = []
     for name, row in summary["rows"].items():
         entries = []
-        for d in dimensions:
-            found = row.get(d)
-            if found is None:
-                entries += ["", "", ""]
-                continue
-            entries += ["{} ± {}".format(*found["paper"][:2]) if found["paper"] else ""]
-            entries += [plus_minus(found["accuracy"], 2)]
-            entries += [plus_minus(found["over_random"], 2, "+") if "over_random" in found else ""]
+        for found in (row[d] for d in dimensions):
+            printed = "{} ± {}".format(*found["paper"][:2]) if found["paper"] else ""
+            gained = plus_minus(found["over_random"], 2, "+") if "over_random" in found else ""
+            entries += [*([printed] if known else []), plus_minus(found["accuracy"], 2), gained]
         rows.append([name, *entries])
-    yield from markdown(head(dimensions, ": paper", "here", "over random"), rows)
+    columns = (": paper", "here") if known else (": accuracy",)
+    yield from markdown(head(dimensions, *columns, "over random"), rows)
     yield ""
+    if summary["softmax"]["frozen"]:
+        yield f"Softmax on the same features: {plus_minus(summary['softmax']['frozen']['accuracy'], 2)}."
+        yield ""
+
+
+def errors(summary):
+    """What the standard errors of heads on frozen features are those of."""
+    backbones, seeds = len(summary["backbones"]), summary["settings"]["seeds"]
+    if backbones > 1:
+        return (
+            f"mean and standard error over {backbones} backbones, on each the mean over the same {seeds} seeds of "
+            "prototypes and heads"
+        )
+    if seeds > 1:
+        return (
+            f"mean and standard error over {seeds} seeds of prototypes and heads on a single backbone: the error says "
+            "nothing of other backbones"
+        )
+    return "one run, without an error"
 
 
 def end_table(summary):
     if not summary["end"]:
         return
-    chosen, dimensions = summary["settings"], sorted({int(d) for row in summary["end"].values() for d in row})
-    yield f"**End to end**, as in the paper, but {chosen['end_epochs']} epochs of a network with"
-    yield f"{'-'.join(map(str, chosen['end_channels']))} channels, runs of each: {chosen['end_seeds']}; percent:"
+    chosen, dimensions = summary["settings"], next(iter(summary["end"].values()))
+    runs = chosen["end_seeds"]
+    over = f"mean and standard error over {runs} networks" if runs > 1 else "one network each"
+    yield f"**End to end**{', as in the paper, but' if comparable(summary) else ':'} {chosen['end_epochs']} epochs of a"
+    yield f"network with {'-'.join(map(str, chosen['end_channels']))} channels; percent, {over}:"
     yield ""
-    rows = [[name, *(end_entry(row.get(str(d))) for d in dimensions)] for name, row in summary["end"].items()]
+    rows = [[name, *(plus_minus(f["accuracy"], 2) for f in row.values())] for name, row in summary["end"].items()]
     yield from markdown(head(dimensions, ""), rows)
     yield ""
-
-
-def end_entry(found):
-    if found is None:
-        return ""
-    return plus_minus(found["accuracy"], 2) if found["runs"] > 1 else f"{found['accuracy']['mean']:.2f}"
+    if summary["softmax"]["end"]:
+        yield f"The same with softmax: {plus_minus(summary['softmax']['end']['accuracy'], 2)}."
+        yield ""
 
 
 def settings(summary):
     train, val = summary["images"]
-    skipped = f", {summary['skipped']} of them damaged and left out" if summary["skipped"] else ""
+    skipped = f", {summary['skipped']} more being damaged and left out" if summary["skipped"] else ""
     return f"{train:,} images for training and {val:,} for validation of {summary['settings']['px']} pixels{skipped}"
 
 
 def draw(results, summary):
     dimensions = [str(d) for d in summary["dimensions"]]
-    fixed = [name for name in summary["rows"] if name not in (SOFTMAX, TRAINED)]
+    fixed = [name for name in summary["rows"] if name != TRAINED]
     figure, panels = axes(1, len(dimensions), width=4 * len(dimensions), height=4.6, squeeze=False)
     for ax, d in zip(panels[0], dimensions, strict=True):
         for name, marker in zip(fixed, MARKERS * 2, strict=False):
@@ -116,7 +142,8 @@ def draw(results, summary):
             ax.plot(place + shift, angle["mean"], "o", color=colour, label=label)
             if found["paper"]:
                 ax.plot(place + shift, found["paper"][2], "_", color=BLACK, markersize=12)
-    ax.plot([], [], "_", color=BLACK, markersize=12, label="the paper")
+    if comparable(summary):
+        ax.plot([], [], "_", color=BLACK, markersize=12, label="the paper")
     ax.set_xticks(range(len(fixed)), fixed, rotation=35, ha="right")
     ax.set(ylabel="smallest angle, radians", title="mean and range over the starts")
     ax.legend(fontsize=8)

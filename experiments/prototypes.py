@@ -3,10 +3,11 @@
     python experiments/prototypes.py [--quick] [--data FOLDER] [--omniglot] [--seeds 5] [--backbones 3]
 
 FOLDER is `tiny-imagenet-200`, as it comes from http://cs231n.stanford.edu/tiny-imagenet-200.zip; with --omniglot it is
-`images_evaluation`, 659 characters. Four stages: the prototypes, which need no images; heads that map the features of
-a network to them, which was trained once by softmax and is then frozen; the learning rate that leads each objective to
-the largest smallest angle; and networks that are trained end to end. Where images are classified, all sets of
-prototypes of one dimension meet the same weights, batches and budget.
+`images_evaluation`, 659 characters. Without --data it is looked for in the folder that the environment variable
+UNCLUMP_DATA names, or else in data/ under the current one. Five stages: the prototypes, one for each class of the
+images; networks that are trained once by softmax and then frozen; heads that map their features to the prototypes; the
+learning rate that leads each objective to the largest smallest angle; and networks that are trained end to end. Where
+images are classified, all sets of prototypes of one dimension meet the same weights, batches and budget.
 
 Decoded images, prototypes and networks after each epoch are kept in the folder `cache` beside the results.
 """
@@ -47,6 +48,7 @@ FULL = {
     "end_epochs": 100,
     "end_seeds": 3,
 }
+OMNIGLOT = {"px": 28}  # a pixel is the mean of some fourteen of a drawing
 QUICK = {
     "dimensions": [8],
     "rows": ["MM squared, projected", "MM squared", "KoLeo", "MHE RBF", *BEYOND],
@@ -80,11 +82,14 @@ def main(argv=None):
     own, _ = options.parse_known_args(argv)
     kind = "omniglot" if own.omniglot else "tiny"
     name = "prototypes_omniglot" if own.omniglot else "prototypes"
-    results = Results(name, __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, options=options, implied=IMPLIED)
+    full = FULL | (OMNIGLOT if own.omniglot else {})
+    results = Results(name, __doc__.splitlines()[0], argv, full=full, quick=QUICK, options=options, implied=IMPLIED)
     experiment = Experiment(results, kind, own.data)
     records = {stage: results.complete(settings, run) for stage, settings, run in stages(experiment)}
     summary = summarise(experiment, records)
     draw(results, summary)
+    told = report(summary)
+    print("\n".join([*told["table"], "", *(f"{f['verdict']}: {f['claim']} {f['evidence']}" for f in told["findings"])]))
     return results.finish(summary)
 
 
@@ -95,7 +100,9 @@ def stages(experiment):
     points = {key: [results[key]] for key in ("steps", "restarts")}
     made = [row for row in rows if row not in (SOFTMAX, TRAINED, RANDOM)]
     sets = product(stage=["set"], seed=range(results["set_seeds"]), row=made, d=dimensions, classes=[classes], **points)
-    sets += product(stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, classes=[classes], **points)
+    sets += product(
+        stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, classes=[classes], **points
+    )
     yield "set", sets, experiment.set
     network = {key: [results[key]] for key in ("channels", "epochs", "batch", "lr", "px")}
     network["images"] = [[len(experiment.images.train), len(experiment.images.val)]]

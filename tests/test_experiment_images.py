@@ -185,12 +185,12 @@ def test_omniglot_is_split_by_its_drawers(tmp_path, read):
         read(folder, "omniglot")
 
 
-@pytest.mark.parametrize("mirror", [True, False])
-def test_augmented_images_are_shifted_and_mirrored_copies(mirror):
+@pytest.mark.parametrize(("mirror", "background"), [(True, 0), (False, 255)])
+def test_augmented_images_are_shifted_and_mirrored_copies(mirror, background):
     draw = torch.Generator().manual_seed(0)
     images = torch.randint(1, 256, (60, 2, 8, 8), generator=draw, dtype=torch.uint8)
-    found = importlib.import_module("_network").augment(images, draw, mirror=mirror)
-    padded = torch.nn.functional.pad(images, (1, 1, 1, 1))
+    found = importlib.import_module("_network").augment(images, draw, mirror=mirror, background=background)
+    padded = torch.nn.functional.pad(images, (1, 1, 1, 1), value=background)
     kinds = set()
     for image, source in zip(found, padded, strict=True):
         crops = {(r, c): source[:, r : r + 8, c : c + 8] for r in range(3) for c in range(3)}
@@ -207,7 +207,7 @@ sys.path.insert(0, {str(FOLDER)!r})
 import torch
 from torch.nn import functional as F
 from _images import generated
-from _network import resnet, seeded, train
+from _network import augmentation, resnet, seeded, train
 
 torch.set_num_threads(1)
 images = generated(4, px=8, train=16, val=4)
@@ -223,8 +223,8 @@ def run(checkpoint, weights, killed_at):
         return F.cross_entropy(outputs, labels)
 
     network = seeded(0, lambda: resnet(images.train, [4, 8], 4))
-    train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0, mirror=True,
-          checkpoint=checkpoint)
+    train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0,
+          augmented=augmentation(images), checkpoint=checkpoint)
     torch.save(network.state_dict(), weights)
     print(steps, flush=True)
 

@@ -6,11 +6,12 @@ together: where their numbers differ, or a line is empty, nothing is guessed.
 
 import gzip
 import html
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from _common import data_place
 
 Pairs = list[tuple[str, str]]
 
@@ -85,11 +86,11 @@ def checked(pairs, source, target):
 
 
 def folder_of(inside, data_folder=None):
-    """Where a data set lies: in that folder, else in the one that UNCLUMP_DATA names, else in data/ where we are."""
-    place = Path(data_folder or os.environ.get("UNCLUMP_DATA") or "data").resolve()
-    if not (place / inside).is_dir():
-        raise FileNotFoundError(f"expected its files in {place / inside}, got no such folder")
-    return place / inside
+    """Where a data set lies among the others."""
+    folder = data_place(data_folder) / inside
+    if not folder.is_dir():
+        raise FileNotFoundError(f"expected its files in {folder}, got no such folder")
+    return folder
 
 
 def _there(folder, name):
