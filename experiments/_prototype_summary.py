@@ -88,13 +88,10 @@ def accuracies(records, row, d, *, softmax=None):
 
 def differences(records, one, other):
     """Backbone and difference of accuracies, between runs on it that differ by the prototypes alone."""
-    first, second = (where(records, row=row, d=d) for row, d in (one, other))
-    return [
-        (r.get("backbone"), r["accuracy"] - s["accuracy"])
-        for r in first
-        for s in second
-        if (r["seed"], r.get("backbone")) == (s["seed"], s.get("backbone"))
-    ]
+    first, second = (
+        {(r.get("backbone"), r["seed"]): r["accuracy"] for r in where(records, row=row, d=d)} for row, d in (one, other)
+    )
+    return [(run[0], first[run] - second[run]) for run in first if run in second]
 
 
 def over_runs(found):

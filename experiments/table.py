@@ -42,8 +42,10 @@ Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and 
 its image classification, and its [machine translation](translation/README.md), on the public interface alone. `--quick`
 takes seconds and writes to `results/quick`; without it a script runs the paper's setting and writes `results/NAME.json`
 (configuration, versions, every number) and its figures. Runs that a file holds already are not run again, so a script
-that was stopped goes on where it was; `--minutes 5` stops it after about that long. `--seeds`, `--steps` and the other
-options ask for less than the paper's setting, which the file then says.
+that was stopped goes on where it was; `--minutes 5` stops it after about that long, and `--jobs 2` has two runs at a
+time. `--seeds`, `--steps` and the other options ask for less than the paper's setting, which the file then says. Images
+and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/` under the
+current one; what is missing is said with where it is to be had.
 
 `make reproduce` runs all quick ones. `python experiments/table.py` writes this page and the documentation's from the
 files: no number in them is typed.

@@ -5,9 +5,11 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import torch
 from filelock import FileLock
 
 pytest.importorskip("matplotlib")
@@ -189,13 +191,25 @@ def test_prototypes(quick, folder):
     rows = summary["rows"]
     for name in ("MM squared", "spherical code", "trained, with KoLeo"):
         assert rows[name]["8"]["accuracy"]["mean"] > 60, name
-    assert rows["softmax"]["8"]["accuracy"]["mean"] > 60
+    assert summary["softmax"]["frozen"]["accuracy"]["mean"] > 60
     assert summary["end"]["MM squared"]["8"]["accuracy"]["mean"] > 40
     assert rows["spherical code"]["8"]["min_angle"]["mean"] == pytest.approx(1.7141, abs=1e-3)  # a regular simplex
     assert rows["random"]["8"]["min_angle"]["mean"] < rows["MM squared"]["8"]["min_angle"]["mean"] < 1.7142
-    same = summary["gain_of_riemannian"]["MM squared, projected, same rate"]["8"]
-    assert same["largest"] < summary["gain_of_riemannian"]["MM squared, projected"]["8"]["largest"] / 3
+    same, fitted = (summary["gains"][f"MM squared over MM squared, projected{rate}"] for rate in (", same rate", ""))
+    assert same["8"]["largest"] < fitted["8"]["largest"] / 3
     assert (folder / "prototypes.png").stat().st_size > 10_000
+
+    report = importlib.import_module("prototypes").report(summary)
+    assert "smallest angles at most" in report["got"]
+    table = "\n".join(report["table"])
+    assert "| MM squared | " in table
+    assert "seeds of prototypes and heads on a single backbone" in table
+    found = {finding["claim"]: finding["verdict"] for finding in report["findings"]}
+    (fitted,) = [verdict for claim, verdict in found.items() if "(rate 0.1, momentum 0.9) separates" in claim]
+    assert fitted == "confirmed"
+    (alone,) = [verdict for claim, verdict in found.items() if "end to end" in claim]
+    assert alone == "open"  # one network of each
+    assert not any("column" in claim for claim in found)  # eight classes have none in the paper
 
 
 @pytest.fixture
@@ -222,10 +236,52 @@ def test_a_stopped_run_goes_on(results):
     assert [record["found"] for record in records] == [0, 0.5, 1]
 
 
+def test_runs_in_processes_are_those_of_one(results, tmp_path):
+    """The first run takes longest, so that those of two processes end in another order."""
+    settings = [{"seed": seed} for seed in (2, 0, 1, 3)]
+
+    def run(*, seed):
+        time.sleep(0.4 if seed == 2 else 0.01)
+        return {"found": torch.rand(3, generator=torch.Generator().manual_seed(seed)).tolist(), "by": os.getpid()}
+
+    one = results("--output", str(tmp_path / "one")).complete(settings, run)
+    two = results("--output", str(tmp_path / "two"), "--jobs", "2").complete(settings, run)
+    assert [r["seed"] for r in two] == [2, 0, 1, 3]
+    assert [r["found"] for r in two] == [r["found"] for r in one]
+    assert {r["by"] for r in one} == {os.getpid()}
+    assert len({r["by"] for r in two} - {os.getpid()}) == 2
+    kept = json.loads((tmp_path / "two" / "some.json").read_text())["runs"]
+    assert sorted(r["seed"] for r in kept) == [0, 1, 2, 3]
+    assert two == results("--output", str(tmp_path / "two"), "--jobs", "2").complete(settings, None)
+
+
+@pytest.mark.parametrize("error", [ValueError("no such seed"), SystemExit("no data at data/; download it")])
+def test_an_error_in_a_process_is_raised_and_other_runs_are_kept(results, tmp_path, error):
+    def run(*, seed):
+        if seed == 0:
+            raise error
+        time.sleep(0.3)
+        return {"found": seed}
+
+    with pytest.raises(type(error), match=str(error)):
+        results("--jobs", "2").complete([{"seed": seed} for seed in range(4)], run)
+    assert [r["seed"] for r in json.loads((tmp_path / "some.json").read_text())["runs"]] == [1]
+
+
 def test_another_setting_is_another_run(results):
     results().complete([{"seed": 0, "steps": 10}], lambda seed, steps: {"found": 1})
     (record,) = results().complete([{"seed": 0, "steps": 20}], lambda seed, steps: {"found": 2})
     assert record["found"] == 2
+
+
+def test_a_setting_that_a_record_does_not_name_is_implied(results):
+    first = results()
+    first.complete([{"seed": 0}], lambda seed: {"found": 1})
+    later = results()
+    later.implied = {"steps": 10}
+    (same,) = later.complete([{"seed": 0, "steps": 10}], None)
+    (other,) = later.complete([{"seed": 0, "steps": 20}], lambda seed, steps: {"found": 2})
+    assert (same["found"], other["found"]) == (1, 2)
 
 
 def test_what_was_asked_for_is_in_the_file(results, tmp_path):
