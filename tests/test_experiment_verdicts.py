@@ -198,6 +198,7 @@ def test_the_evidence_has_the_numbers():
     assert "cross-polytope" not in judged("in which order", angle={CODE: 1.4, ORDERED: 1.4})[1]
     told = "Clearly above: 1, clearly below: 1, not told apart: 0"
     assert told in judged("Trained end to end", end={MM: 19, RBF: 22})[1]
+    assert "44 of 45 sets are clearly below it" in judged("every set", accuracy={"softmax": 21, (CODE, 100): 22})[1]
     assert "standard error of 2.0 points" in judged("Trained end to end")[1]  # a fifth of 400 images
 
 
