@@ -212,8 +212,8 @@ def beyond_findings(summary):
         yield new(
             all(below),
             "Softmax on the same features classifies better than every set of prototypes.",
-            f"Softmax {plus_minus(softmax['accuracy'], 2)}; {sum(below)} of {len(below)} sets are clearly below it, and "
-            f"the best, {best}, is {plus_minus(over[best], 2, '+')} points from it in the same runs.",
+            f"Softmax {plus_minus(softmax['accuracy'], 2)}; {sum(below)} of {len(below)} sets are clearly below it, "
+            f"and the best, {best}, is {plus_minus(over[best], 2, '+')} points from it in the same runs.",
         )
 
 
