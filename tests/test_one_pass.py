@@ -7,6 +7,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump import _numba
 from unclump.one_pass import possible
+from unclump.pairs import nearest, nearest_to
 
 OBJECTIVES = {
     "KoLeo": uc.KoLeo,
@@ -110,3 +111,16 @@ def test_the_nearest_are_found_whatever_is_left_over(n):
     samples = uc.uniform(40, 6, generator=torch.Generator().manual_seed(0))
     lloyd = uc.Lloyd(40, generator=torch.Generator().manual_seed(0))(x)
     assert_close(lloyd, uc.angle(samples.unsqueeze(1), x).amin(dim=1).square().mean() / 2, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("n", [6, 40, 700, 1300])
+def test_nan_is_nobodys_neighbour(n):
+    x = uc.uniform(n, 6, generator=torch.Generator().manual_seed(n))
+    x[n // 3] = torch.nan
+    others = torch.arange(n) != n // 3
+    expected = torch.cdist(x[others], x[others]).fill_diagonal_(torch.inf).argmin(dim=1)
+    found = nearest(x)
+    assert_close(found[others], torch.arange(n)[others][expected])
+    assert uc.KoLeo()(x).isnan()
+    samples = uc.uniform(50, 6, generator=torch.Generator().manual_seed(1))
+    assert not (nearest_to(samples, x) == n // 3).any()

@@ -88,7 +88,7 @@ def _squares(samples: Points, i: int, x: Points, k: int) -> tuple[Any, Any]:
 def _distances(samples: Points, x: Points, index: Numbers, geodesic: bool, apart: float, result: Lengths) -> None:
     for i in range(len(samples)):
         r2, s2 = _squares(samples, i, x, index[i])
-        chord = math.sqrt(r2) if r2 > 0 else apart
+        chord = apart if r2 == 0 else math.sqrt(r2)
         result[i] = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord
 
 
@@ -99,9 +99,9 @@ def _distances_backward(
 ) -> None:  # fmt: skip
     for i in range(len(samples)):
         r2, s2 = _squares(samples, i, x, index[i])
-        chord = math.sqrt(r2) if r2 > 0 else apart
+        chord = apart if r2 == 0 else math.sqrt(r2)
         around, along = _slopes(chord, s2, weights[i], geodesic, squared)
-        _add_both(samples, i, x, index[i], 0.0 if r2 > 0 else apart, around, along, by_samples, by_points)
+        _add_both(samples, i, x, index[i], apart if r2 == 0 else 0.0, around, along, by_samples, by_points)
 
 
 @compiled
@@ -112,13 +112,13 @@ def _mean_of_nearest(
     n, total = len(x), 0.0
     for i in range(n):
         r2, s2 = _squares(x, i, x, index[i])
-        chord = math.sqrt(r2) if r2 > 0 else apart
+        chord = apart if r2 == 0 else math.sqrt(r2)
         distance = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord * chord if squared else chord
         total -= math.log(distance) if logarithm else distance
         if len(gradient) > 0:
             weight = -1 / (n * distance) if logarithm else -1 / n
             around, along = _slopes(chord, s2, weight, geodesic, squared)
-            _add_both(x, i, x, index[i], 0.0 if r2 > 0 else apart, around, along, gradient, gradient)
+            _add_both(x, i, x, index[i], apart if r2 == 0 else 0.0, around, along, gradient, gradient)
     project_rows_backward(x, inverse_norms, gradient, gradient, 0, len(gradient))
     return total / n
 
@@ -145,11 +145,11 @@ def _slopes(chord: float, s2: float, weight: float, geodesic: bool, squared: boo
     """The gradient by a point of its weighted distance to another, along their difference and along their sum."""
     if squared:
         return 2 * weight, 0.0
-    inverse = 1 / chord if chord > 0 else 0.0
+    inverse = 0.0 if chord == 0 else 1 / chord
     if not geodesic:
         return weight * inverse, 0.0
     turn = 2 * weight / (chord * chord + s2)
-    return turn * math.sqrt(s2) * inverse, -turn * chord / math.sqrt(s2) if s2 > 0 else 0.0
+    return turn * math.sqrt(s2) * inverse, 0.0 if s2 == 0 else -turn * chord / math.sqrt(s2)
 
 
 @compiled

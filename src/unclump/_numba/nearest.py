@@ -104,11 +104,17 @@ def _lowest_two(a: float, b: float, c: float, d: float) -> tuple[float, float]:
 
 
 @compiled
+def _pair(a: float, b: float) -> tuple[float, float]:
+    """In ascending order; NaN is nobody's neighbour."""
+    low, high = _lower_of_two(a if a < _INFINITY else _INFINITY, b if b < _INFINITY else _INFINITY)
+    return low, high
+
+
+@compiled
 def _lowest_two_of_eight(
     a: float, b: float, c: float, d: float, e: float, f: float, g: float, h: float
 ) -> tuple[float, float]:
-    early = _lowest_two(*_lower_of_two(a, b), *_lower_of_two(c, d))
-    late = _lowest_two(*_lower_of_two(e, f), *_lower_of_two(g, h))
+    early, late = _lowest_two(*_pair(a, b), *_pair(c, d)), _lowest_two(*_pair(e, f), *_pair(g, h))
     lowest: tuple[float, float] = _lowest_two(*early, *late)
     return lowest
 
@@ -136,7 +142,7 @@ def _keep_columns(block: Points, row: int, low: Chords, next_low: Chords, index:
         for b in range(block.shape[1]):
             if block[a, b] < low[b]:
                 index[b] = row + a
-            low[b], next_low[b] = _lowest_two(low[b], next_low[b], block[a, b], _INFINITY)
+            low[b], next_low[b] = _lowest_two(low[b], next_low[b], *_pair(block[a, b], _INFINITY))
 
 
 @compiled
@@ -171,7 +177,7 @@ def _keep_rows(block: Points, column: int, low: Chords, next_low: Chords, index:
         for b in range(8 * _LANES * turns, columns):
             if block[a, b] < low[a]:
                 index[a] = column + b
-            low[a], next_low[a] = _lowest_two(low[a], next_low[a], block[a, b], _INFINITY)
+            low[a], next_low[a] = _lowest_two(low[a], next_low[a], *_pair(block[a, b], _INFINITY))
 
 
 @compiled
