@@ -238,7 +238,7 @@ def verdict(holds, claim, evidence):
 
 
 def new(holds, claim, evidence):
-    """What the paper does not say; told only where the numbers bear it out."""
+    """What the paper does not say, and whether the numbers bear it out."""
     return {"verdict": "new" if holds else "not borne out", "claim": claim, "evidence": evidence}
 
 

@@ -10,8 +10,9 @@ HARDLY = 0.02  # radians above all random sets that are hardly above them
 RULE = (
     "A difference between runs, or between starts, counts where its 95% interval (Student's t) has nothing of the "
     "other side: then a claim is confirmed or refuted, and otherwise open, as it is where nothing was run twice. A "
-    "claim about several cases is refuted by one of them, and confirmed by all. Angles from one start, and those "
-    "in print, are compared as they are."
+    "claim about several cases is refuted by one of them, and confirmed by all; that there is a case at all is "
+    "confirmed by one, without a correction for how many were tried, and refuted by all. Angles from one start, and "
+    "those in print, are compared as they are."
 )
 
 

@@ -59,6 +59,8 @@ def run(*, objective, round_, n, d, batch, steps, measured_steps):
 
 def main(argv=None):
     results = Results("timing", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
+    if results.jobs > 1:
+        raise SystemExit("timing: expected --jobs 1, got more: runs at a time would take each other's time")
     fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "measured_steps")}
     settings = [{"round_": r, "objective": o, **fixed} for r in range(results["rounds"]) for o in PAPER]
     records = results.complete(settings, run)

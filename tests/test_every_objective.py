@@ -185,3 +185,31 @@ def test_a_second_derivative_is_right_or_refused(name, points):
         return
     ahead, behind = (gradient(x + side * step * direction)[1] for side in (1, -1))
     assert_close(found, (ahead - behind) / (2 * step), rtol=1e-5, atol=1e-5)
+
+
+@each_objective
+def test_a_factor_of_the_loss_has_its_derivative_too_or_none(name, points):
+    """With loss a f(x) and gradient g = a f'(x), half the square of g grows with a by the square of f'(x)."""
+    x, factor = points(7, 4).requires_grad_(), torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(factor * OBJECTIVES[name]()(x), x, create_graph=True)
+    try:
+        (found,) = torch.autograd.grad(gradient.square().sum() / 2 + 0 * factor, factor)
+    except RuntimeError as error:
+        assert "expected a first derivative" in str(error)  # noqa: PT017
+    else:
+        assert_close(found, (gradient.square().sum() / 2).detach())
+
+
+def test_what_sliced_has_seen_may_change(points):
+    x = points(7, 4).requires_grad_()
+    hidden = 2 * x
+    value = uc.Sliced(3)(hidden)
+    hidden.relu_()
+    value.backward()
+    assert x.grad.abs().sum() > 0
+
+
+def test_polarization_by_torch_func(points):
+    x = points(7, 4)
+    gradient = torch.func.grad(OBJECTIVES["Polarization(Riesz)"]())(x)
+    assert_close(gradient, value_and_gradient(OBJECTIVES["Polarization(Riesz)"](), x)[1])

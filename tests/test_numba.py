@@ -278,8 +278,9 @@ def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
 def test_a_pair_that_rounding_calls_near_on_one_side_only_counts_once():
     inf, x = np.inf, table(3, 4, torch.float32).numpy()
     block = np.array([[0, inf, 0.5], [0.7, 0, 0.2], [inf, 0.2, 0]], np.float32)  # (0, 1) near above, (2, 0) below
-    first, second, exact = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    _near_pairs(block, x, np.ones(3), 0, 0, np.array([True, False, True]), np.array([0, 1, 1, 1]), first, second, exact)
+    first, second, exact, coincide = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1, bool)
+    near = np.array([True, False, True]), np.array([0, 1, 1, 1])
+    _near_pairs(block, x, np.ones(3), 0, 0, *near, first, second, exact, coincide, 0.01)
     assert block.tolist() == np.array([[0, 0, 0.5], [0, 0, 0.2], [0.5, 0.2, 0]], np.float32).tolist()
-    assert (first[0], second[0]) == (0, 1)
+    assert (first[0], second[0], coincide[0]) == (0, 1, False)
     assert exact[0] == pytest.approx(float(((x[0] - x[1]).astype(float) ** 2).sum()), rel=1e-6)

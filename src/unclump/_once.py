@@ -11,10 +11,11 @@ Backward = Callable[..., Any]
 
 
 def once_differentiable(backward: Backward) -> Backward:
-    """Mark the backward pass of an `autograd.Function` that saves its inputs: to go through it again is an error.
+    """Mark the backward pass of an `autograd.Function`, whose inputs are in `ctx.inputs`: to go it twice is an error.
 
     Torch's decorator of this name takes the result for a constant when the gradient that comes in is one, as that of a
-    loss is: a second derivative would silently lack a part.
+    loss is: a second derivative would silently lack a part. The inputs are not saved for the way back, which needs
+    none of their values: they may change.
     """
 
     @wraps(backward)
@@ -23,36 +24,40 @@ def once_differentiable(backward: Backward) -> Backward:
             found = backward(ctx, *grad_outputs)
         if not torch.is_grad_enabled():
             return found
-        inputs = [saved for saved in ctx.saved_tensors if saved is not None and saved.requires_grad]
+        sources = [one for one in (*ctx.inputs, *grad_outputs) if one.requires_grad]
         gradients = found if isinstance(found, tuple) else (found,)
-        return tuple(None if gradient is None else _refuse(gradient, *inputs) for gradient in gradients)
+        return tuple(None if gradient is None else _refuse(gradient, *sources) for gradient in gradients)
 
     return wrapper
 
 
 class _Refuse(torch.autograd.Function):
-    """The gradient as it is, by the inputs; there is no way back."""
+    """A gradient as it is, which depends on the sources; there is no way back."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, *inputs: Tensor) -> Tensor:
+    def forward(gradient: Tensor, *sources: Tensor) -> Tensor:
         return gradient.view_as(gradient)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        """There is nothing to keep."""
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         raise RuntimeError(
-            "expected a first derivative, got a second: this gradient has a closed form that is not differentiated "
-            "again; MaxMin, KoLeo and Lloyd have second derivatives"
+            "expected a first derivative, got a second, of a gradient in closed form that is not differentiated again; "
+            "the page on choosing an objective says which have second derivatives"
         )
-
-
-_refuse: Callable[..., Tensor] = _Refuse.apply
 
 
 class _Once(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
+    def forward(x: Tensor) -> Tensor:
         return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.inputs = inputs
 
     @staticmethod
     @once_differentiable
@@ -60,5 +65,6 @@ class _Once(torch.autograd.Function):
         return grad_output
 
 
+_refuse: Callable[..., Tensor] = _Refuse.apply
 once: Callable[[Tensor], Tensor] = _Once.apply
 """A tensor as it is, for what has a first derivative by it and no second."""

@@ -97,7 +97,7 @@ class _FollowQuantile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, angles: Tensor, concentration: Tensor, d: int) -> Tensor:
         ctx.save_for_backward(angles, concentration)
-        ctx.d = d
+        ctx.inputs, ctx.d = (concentration,), d
         return angles.clone()
 
     @staticmethod

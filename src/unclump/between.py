@@ -148,13 +148,14 @@ class _SumBetween(torch.autograd.Function):
         weight = None if a_weight is None or b_weight is None else torch.cat([a_weight, b_weight])
         blocks, ctx.first = rectangle(len(a), len(b), size), len(a)
         total, gradient = sum_and_gradient(table, kernel, blocks, size, weight, wanted=any(ctx.needs_input_grad))
-        ctx.save_for_backward(gradient, a, b)
+        ctx.save_for_backward(gradient)
+        ctx.inputs = a, b
         return total / 2
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        gradient, _, _ = ctx.saved_tensors
+        (gradient,) = ctx.saved_tensors
         half = grad_output / 2 * gradient
         return half[: ctx.first], half[ctx.first :], None, None, None
 
@@ -165,7 +166,7 @@ class _Sums(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, table: Tensor, kernel: Kernel, weight: Tensor, first: int) -> Tensor:
         ctx.save_for_backward(table, weight)
-        ctx.kernel, ctx.first = kernel, first
+        ctx.inputs, ctx.kernel, ctx.first = (table,), kernel, first
         pairs = Pairs(table)
         totals, weight = pairs.pushes.clone(), widen(weight)
         for rows, columns in _meetings(table, first):

@@ -275,13 +275,14 @@ class _WithDerivative(torch.autograd.Function):
 class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient, x)
+        ctx.save_for_backward(gradient)
+        ctx.inputs = (x,)
         return value.clone()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        gradient, _ = ctx.saved_tensors
+        (gradient,) = ctx.saved_tensors
         return grad_output * gradient, None, None
 
 

@@ -34,16 +34,20 @@ def kernel_sum(
     return _kernel_sum(x, kernel, weight, block or block_size(x))
 
 
-def kernel_sum_of_directions(
-    embeddings: Float[Tensor, "n d"], kernel: Kernel, *, wanted: bool
+def mean_over_pairs(
+    embeddings: Float[Tensor, "n d"], *, kernel: Kernel, wanted: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
-    """`kernel_sum` of the embeddings' directions, and where it is wanted its gradient by them; float32 on the CPU."""
+    """The mean of the kernel over ordered pairs of the embeddings' directions; float32 on the CPU.
+
+    Where it is wanted, with the gradient by the embeddings.
+    """
     from unclump._numba import rows as loops
 
     x, inverse_norm = loops.project(embeddings)
-    block = block_size(x)
+    block, pairs = block_size(x), len(x) * (len(x) - 1)
     total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block), block, wanted=wanted)
-    return total, None if gradient is None else loops.project_backward(x, inverse_norm, gradient)
+    # Divided first: by rows of tiny norm, the gradient of the sum may be more than single precision holds.
+    return total / pairs, None if gradient is None else loops.project_backward(x, inverse_norm, gradient / pairs)
 
 
 def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
@@ -108,13 +112,14 @@ class _KernelSum(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel, weight: Tensor | None, block: int) -> Tensor:
         blocks = upper_triangle(len(x), block)
         total, gradient = sum_and_gradient(x, kernel, blocks, block, weight, wanted=ctx.needs_input_grad[0])
-        ctx.save_for_backward(gradient, x)
+        ctx.save_for_backward(gradient)
+        ctx.inputs = (x,)
         return total
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
-        gradient, _ = ctx.saved_tensors
+        (gradient,) = ctx.saved_tensors
         return grad_output * gradient, None, None, None
 
 
@@ -203,6 +208,7 @@ class _KernelMatrix(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Kernel) -> Tensor:
         everything = slice(0, len(x))
         r2, coincide = Pairs(x).block(everything, everything)
+        ctx.inputs = (x,)
         ctx.save_for_backward(x, r2, coincide, bounded(kernel.derivative(r2)).fill_diagonal_(0))
         on_diagonal = torch.eye(len(x), dtype=torch.bool, device=x.device)
         return kernel(torch.where(on_diagonal, 0, r2))

@@ -1,7 +1,7 @@
 """Objectives whose value and gradient come from one pass of fused loops, the projection onto the sphere among them.
 
 A batch of a few hundred rows takes the loops less time than torch takes to build and walk a graph of ten operations.
-Here the graph has one: what it keeps for the way back is the gradient.
+Here the graph has one, whose way back is a product.
 """
 
 from collections.abc import Callable
@@ -19,8 +19,8 @@ Plain = Callable[[Tensor], Tensor]
 
 
 def possible(embeddings: Tensor) -> bool:
-    """Whether there are loops for these embeddings."""
-    return embeddings.dtype is torch.float32 and _numba.usable(embeddings)
+    """Whether there are loops for these embeddings; they need not have passed the door."""
+    return isinstance(embeddings, Tensor) and embeddings.dtype is torch.float32 and _numba.usable(embeddings)
 
 
 def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) -> Float[Tensor, ""]:
@@ -31,29 +31,26 @@ def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) ->
         fused: `fused(embeddings, wanted=True)` returns the value and, where it is wanted, its gradient.
         plain: The same value by operations of torch, for second derivatives.
     """
-    if embeddings.requires_grad and torch.is_grad_enabled():
-        return _in_one_pass(embeddings, fused, plain)
-    with without_autocast(embeddings.device):
-        return fused(embeddings, wanted=False)[0]
+    wanted = embeddings.requires_grad and torch.is_grad_enabled()
+    return _in_one_pass(embeddings, fused, plain, wanted)
 
 
 class _InOnePass(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, embeddings: Tensor, fused: Fused, plain: Plain) -> Tensor:
+    def forward(ctx: Any, embeddings: Tensor, fused: Fused, plain: Plain, wanted: bool) -> Tensor:
         with without_autocast(embeddings.device):
-            value, gradient = fused(embeddings, wanted=True)
-        assert gradient is not None
+            value, gradient = fused(embeddings, wanted=wanted)
         ctx.save_for_backward(embeddings, gradient)
         ctx.plain = plain
         return value
 
     @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
         embeddings, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
             value = ctx.plain(embeddings)
-            return torch.autograd.grad(value, embeddings, grad_output, create_graph=True)[0], None, None
-        return grad_output * gradient, None, None
+            return torch.autograd.grad(value, embeddings, grad_output, create_graph=True)[0], None, None, None
+        return grad_output * gradient, None, None, None
 
 
-_in_one_pass: Callable[[Tensor, Fused, Plain], Tensor] = _InOnePass.apply
+_in_one_pass: Callable[[Tensor, Fused, Plain, bool], Tensor] = _InOnePass.apply

@@ -19,7 +19,7 @@ from unclump._numba.pairs import Blocks, squared_chord
 _ROUNDING = np.float32(4e-6)  # of a squared chord in float32: generous, for thousands of dimensions
 _A_THREAD = 2**18  # pairs that are worth a thread
 _LANES = 16  # minima that are kept side by side, for vector instructions
-_TWO, _INFINITY = np.float32(2), np.float32(np.inf)
+_INFINITY = np.float32(np.inf)
 
 Points = Float32[np.ndarray, "n d"]
 Chords = Float32[np.ndarray, " n"]

@@ -65,7 +65,8 @@ class Blocks:
         It is kept from one call to the next: faulting a megabyte in anew takes as long as a small product.
         """
         if getattr(_this_thread, "buffer", _NONE).numel() < a * b:
-            _this_thread.buffer = self.x.new_empty(self._size)
+            with torch.inference_mode(mode=False):  # such a tensor could not be written to outside of that mode
+                _this_thread.buffer = self.x.new_empty(self._size)
         kept: Tensor = _this_thread.buffer
         return kept[: a * b].view(a, b)
 

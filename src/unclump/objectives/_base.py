@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
 from unclump.distributed import Alone, Gather, Ranks, check_gather, louder, rows_here, shown
+from unclump.one_pass import Fused, Plain, in_one_pass, possible
 from unclump.sphere import project
 
 
@@ -93,7 +94,20 @@ class Objective(nn.Module):
 
     def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         """The objective of embeddings by themselves."""
+        if possible(embeddings) and self._has_one_pass():
+            ways = self.one_pass(embeddings)
+            if ways is not None:
+                return in_one_pass(embeddings, *ways)
         return self.value(self.points(embeddings, at_least=2))
+
+    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
+        """How `in_one_pass` finds the objective of these embeddings, which it checks first; None where it cannot."""
+        return None
+
+    def _has_one_pass(self) -> bool:
+        """Whether `one_pass` gives the same as `value`; not where a subclass has a value of its own, and no pass."""
+        latest = next(kind for kind in type(self).__mro__ if "value" in vars(kind) or "one_pass" in vars(kind))
+        return "one_pass" in vars(latest)
 
     def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
         """The embeddings, checked and put on the sphere."""

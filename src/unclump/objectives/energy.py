@@ -1,6 +1,7 @@
 r"""Objectives of the kernel energy: every point is pushed away from all others."""
 
 import math
+from functools import partial
 
 import torch
 from jaxtyping import Float
@@ -9,12 +10,12 @@ from torch import Tensor
 from unclump._checks import check_kernel, check_points
 from unclump.between import kernel_sum_between, kernel_sums
 from unclump.distributed import Gather, with_gradient
-from unclump.kernel_sums import kernel_sum, kernel_sum_of_directions
+from unclump.kernel_sums import kernel_sum, mean_over_pairs
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import in_one_pass, possible
+from unclump.one_pass import Fused, Plain
 from unclump.pairs import narrow, widen
-from unclump.sphere import full_precision
+from unclump.sphere import full_precision, project
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 
@@ -159,16 +160,9 @@ class Energy(Objective):
         check_kernel(kernel, Kernel)
         self.kernel = kernel
 
-    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain]:
         check_points(embeddings, at_least=2)
-        if possible(embeddings):
-            return in_one_pass(embeddings, self._value_and_gradient, lambda raw: super(Energy, self).alone(raw))
-        return super().alone(embeddings)
-
-    def _value_and_gradient(self, embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
-        total, gradient = kernel_sum_of_directions(embeddings, self.kernel, wanted=wanted)
-        pairs = len(embeddings) * (len(embeddings) - 1)
-        return total / pairs, None if gradient is None else gradient.div_(pairs)
+        return partial(mean_over_pairs, kernel=self.kernel), lambda raw: self.value(project(raw))
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return energy(x, self.kernel)
@@ -208,9 +202,14 @@ class MMD(Energy):
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(kernel, gather=gather)
 
-    def _value_and_gradient(self, embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
-        value, gradient = super()._value_and_gradient(embeddings, wanted=wanted)
-        return _less_mean(value, self.kernel, embeddings.shape[1]), gradient
+    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain]:
+        energy_of, plain = super().one_pass(embeddings)
+
+        def fused(embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
+            value, gradient = energy_of(embeddings, wanted=wanted)
+            return _less_mean(value, self.kernel, embeddings.shape[1]), gradient
+
+        return fused, plain
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return mmd(x, self.kernel)

@@ -10,7 +10,7 @@ from torch import Tensor
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
 from unclump.distributed import Gather
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import in_one_pass, possible
+from unclump.one_pass import Fused, Plain
 from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
 from unclump.sphere import full_precision, project, without_autocast
 from unclump.starts import uniform
@@ -105,13 +105,12 @@ class Lloyd(Objective):
         check_points(embeddings, at_least=min(1, at_least))
         return full_precision(embeddings)
 
-    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
+        if self.sampler is not None:
+            return None
         check_points(embeddings, at_least=2)
-        if self.sampler is None and possible(embeddings):
-            samples = self.draw(embeddings)
-            fused = partial(mean_square_to_nearest, samples=samples)
-            return in_one_pass(embeddings, fused, lambda raw: lloyd(project(raw), samples))
-        return super().alone(embeddings)
+        samples = self.draw(embeddings)
+        return partial(mean_square_to_nearest, samples=samples), lambda raw: lloyd(project(raw), samples)
 
     def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
         """Samples for the points' dimension, dtype and device."""

@@ -11,9 +11,9 @@ from unclump._checks import check_choice, check_points
 from unclump.between import Nearest, nearest_among
 from unclump.distributed import Gather, with_gradient
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import in_one_pass, possible
+from unclump.one_pass import Fused, Plain
 from unclump.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
-from unclump.sphere import full_precision
+from unclump.sphere import full_precision, project
 
 
 def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: str = "exact") -> Float[Tensor, ""]:
@@ -95,12 +95,12 @@ class _OfNeighbours(Objective):
         """What is averaged, of the distance of every point to its nearest."""
         return -torch.log(distance) if self.logarithm else -distance
 
-    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
+        if self.neighbours != "exact":
+            return None
         check_points(embeddings, at_least=2)
-        if self.neighbours == "exact" and possible(embeddings):
-            fused = partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm)
-            return in_one_pass(embeddings, fused, lambda raw: super(_OfNeighbours, self).alone(raw))
-        return super().alone(embeddings)
+        fused = partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm)
+        return fused, lambda raw: self.value(project(raw))
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         if self.neighbours == "exact":

@@ -101,13 +101,14 @@ class _ToEvenSpacing(torch.autograd.Function):
             gap = unevenness(torch.atan2(across, along))
             value = gap.square().sum() / (2 * len(circles))
             coefficients = _coefficients(coordinates, gap, inverse_norms(x), smallest)
-        ctx.save_for_backward(coefficients, circles, x)
+        ctx.save_for_backward(coefficients, circles)
+        ctx.inputs = (x,)
         return value
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        coefficients, circles, _ = ctx.saved_tensors
+        coefficients, circles = ctx.saved_tensors
         with without_autocast(grad_output.device):
             if ctx.fused:
                 from unclump._numba import circle as loops
@@ -125,13 +126,14 @@ class _Angles(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
         ctx.d, coordinates = x.shape[1], circle_coordinates(x.detach(), circles)
-        ctx.save_for_backward(coordinates, inverse_norms(x), circles, x)
+        ctx.save_for_backward(coordinates, inverse_norms(x), circles)
+        ctx.inputs = (x,)
         return torch.atan2(coordinates[:, 1], coordinates[:, 0])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        coordinates, inverse_norm, circles, _ = ctx.saved_tensors
+        coordinates, inverse_norm, circles = ctx.saved_tensors
         smallest = torch.finfo(coordinates.dtype).eps ** 2
         along = _coefficients(coordinates, len(circles) * grad_output, inverse_norm, smallest)
         with without_autocast(grad_output.device):
