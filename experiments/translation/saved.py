@@ -57,11 +57,13 @@ def save_model(folder, model, vocabulary, *, sizes, about):
 def load_model(folder):
     """The model, its vocabulary, and what it is: row, languages and so on."""
     folder = Path(folder)
-    vocabulary = load_vocabulary(folder / "vocabulary.model")
     if not (folder / "model.pt").exists():
+        within = sorted(str(path.parent) for path in folder.glob("*/model.pt"))
         raise FileNotFoundError(
-            f"expected a trained model in {folder / 'model.pt'}, got no such file; `train` writes it"
+            f"expected a trained model in {folder / 'model.pt'}, got no such file; "
+            + (f"there are models in {', '.join(within)}" if within else "`train` and `table` write one")
         )
+    vocabulary = load_vocabulary(folder / "vocabulary.model")
     found = _read(folder / "model.pt", "a trained model")
     size = len(found["weights"]["table"])
     if size != len(vocabulary):

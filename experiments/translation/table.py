@@ -167,4 +167,9 @@ def main(argv=None, *, data_folder=None):
     )
     records = {name: compared(workshop, part, samples) for name, part in found.items()}
     draw(results, records["discrete"])
-    return results.finish(summarise(records, pilots))
+    summary = results.finish(summarise(records, pilots))
+    told = report(summary)
+    print("", *told["table"], "", sep="\n")
+    for finding in told["findings"]:
+        print(f"{finding['verdict']}: {finding['claim']} {finding['evidence']}")
+    return summary

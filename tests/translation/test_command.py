@@ -88,7 +88,7 @@ def test_unequal_files_are_refused_and_nothing_is_written(command, files, tmp_pa
         (["train", "x", "--row", "continuous, spherical"], "expected --table FOLDER"),
         (["train", "x", "--data", "europarl"], "expected data to be"),
         (["train", "x", "--train", "a", "b"], "--train, --validation and --test together"),
-        (["translate", "nowhere", "dog"], "expected a vocabulary in"),
+        (["translate", "nowhere", "dog"], "expected a trained model in"),
         (["translate", "nowhere", "dog", "--beam", "0"], "expected --beam >= 1"),
         (["table", "--config", "nowhere.json"], "nowhere.json"),
     ],
