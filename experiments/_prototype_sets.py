@@ -14,6 +14,7 @@ OBJECTIVES = {
     "KoLeo": lambda g: uc.KoLeo(),
     "MM geodesic": lambda g: uc.MaxMin(),
     "MHE Riesz geodesic": lambda g: uc.Energy(uc.Riesz(distance="geodesic")),
+    "MHE Riesz geodesic, s = 8": lambda g: uc.Energy(uc.Riesz(s=8.0, distance="geodesic")),
     "MHE RBF": lambda g: uc.Energy(uc.Gaussian()),
     "Lloyd 200": lambda g: uc.Lloyd(200, generator=g),
     "Sliced 1": lambda g: uc.Sliced(1, generator=g),
@@ -34,13 +35,18 @@ PAPER_ROWS = {
     "SSW 1": ("SSW 1", RIEMANNIAN, 0.1, 0.0, 1),
 }
 MHE = ["MHE RBF", "MHE Riesz geodesic"]
-EQUAL = "MM squared, projected, same rate"
+EQUAL, STEEP = "MM squared, projected, same rate", "MHE Riesz geodesic, s = 8"
+# Rows of the paper with one thing changed.
+CHANGED = {
+    EQUAL: ("MM squared", PROJECTED, *PAPER_ROWS["MM squared"][2:]),
+    STEEP: (STEEP, *PAPER_ROWS["MHE Riesz geodesic"][1:]),
+}
 RANDOM, BLOCKS = "random", "orthonormal blocks"
 # A code comes in an order of its own, in which opposite points may follow each other, as related classes do.
 CODE, ORDERED = "spherical code", "spherical code, in order"
 SOFTMAX, TRAINED = "softmax", "trained, with KoLeo"
 # What the paper's table does not have; the last two learn their directions with the network.
-BEYOND = [RANDOM, EQUAL, BLOCKS, CODE, ORDERED, SOFTMAX, TRAINED]
+BEYOND = [RANDOM, *CHANGED, BLOCKS, CODE, ORDERED, SOFTMAX, TRAINED]
 
 # Accuracy, its error, and the smallest angle of the paper's table, in 50, 100 and 200 dimensions.
 PAPER = {
@@ -99,8 +105,7 @@ def prototypes(row, *, classes, d, seed, steps, restarts):
         return uc.orthonormal_blocks(classes, d, generator=generator(seed, classes, d))
     if row == ORDERED:
         return uc.spherical_code(classes, d, restarts=restarts).points.float()
-    equal = (*PAPER_ROWS["MM squared"][:1], PROJECTED, *PAPER_ROWS["MM squared"][2:])
-    objective, way, lr, momentum, times = equal if row == EQUAL else PAPER_ROWS[row]
+    objective, way, lr, momentum, times = (PAPER_ROWS | CHANGED)[row]
     return dispersed(objective, way, classes=classes, d=d, seed=seed, steps=times * steps, lr=lr, momentum=momentum)
 
 
