@@ -4,7 +4,7 @@ import math
 
 from _common import new, verdict
 from _prototype_rules import APART, CLOSE, DEGRADED, HARDLY, NARROWER, clear, every, lost, some
-from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, PROJECTED, RANDOM, RIEMANNIAN, STEEP, paper
+from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, PROJECTED, RANDOM, RIEMANNIAN, paper
 from _prototype_tables import plus_minus, tuned_angle
 
 RIEMANNIAN_ROW, PROJECTED_ROW = "MM squared", "MM squared, projected"
@@ -63,7 +63,7 @@ def angle_findings(summary):
         )
     if fitted and equal:
         yield step_finding(fitted, equal)
-    if STEEP in summary["rows"] and printed(summary):
+    if summary["steep"] and printed(summary):
         yield exponent_finding(summary)
     if {RANDOM, "SSW 1", "Sliced 1"} <= summary["rows"].keys() and printed(summary):
         yield untrained_finding(summary)
@@ -89,7 +89,7 @@ def column_finding(summary):
 
 def exponent_finding(summary):
     """Whether Riesz energies of another exponent than the paper's have the angles in print."""
-    found = {d: row["min_angle"]["mean"] for d, row in summary["rows"][STEEP].items()}
+    found = summary["steep"]
     column = {d: paper("MHE Riesz geodesic", int(d))[2] for d in found}
     return new(
         all(abs(angle - column[d]) <= CLOSE + 0.005 for d, angle in found.items()),

@@ -3,7 +3,7 @@
 import statistics
 
 from _common import mean_and_error, where
-from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, RANDOM, SOFTMAX, TRAINED, paper
+from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, RANDOM, SOFTMAX, STEEP, TRAINED, paper
 from scipy.stats import spearmanr
 
 # Rows that the findings compare, the second subtracted from the first.
@@ -33,6 +33,11 @@ def summarise(experiment, records):
         "rows": {row: {str(d): cell(experiment, records, row, d) for d in results["dimensions"]} for row in rows},
         "end": {row: {str(d): accuracies(records["end"], row, d) for d in results["end_dimensions"]} for row in ends},
         "softmax": {stage: accuracies(records[stage], SOFTMAX, classes) for stage in ("frozen", "end")},
+    }
+    steep = [record for record in records["set"] if record["row"] == STEEP]
+    summary["steep"] = {
+        str(d): statistics.fmean(record["min_angle"] for record in steep if record["d"] == d)
+        for d in (results["dimensions"] if steep else ())
     }
     summary["rank_correlation"] = {str(d): rank_correlation(summary["rows"], str(d)) for d in results["dimensions"]}
     summary["gains"] = {

@@ -17,7 +17,7 @@ import argparse
 from _common import Results, product
 from _prototype_report import report  # the table asks for it here
 from _prototype_runs import Experiment
-from _prototype_sets import BEYOND, PAPER_ROWS, PROJECTED, RANDOM, RATES, RIEMANNIAN, SOFTMAX, TRAINED
+from _prototype_sets import BEYOND, PAPER_ROWS, PROJECTED, RANDOM, RATES, RIEMANNIAN, SOFTMAX, STEEP, TRAINED
 from _prototype_summary import summarise
 from _prototype_tables import draw
 
@@ -99,6 +99,7 @@ def stages(experiment):
     dimensions, rows = results["dimensions"], results["rows"]
     points = {key: [results[key]] for key in ("steps", "restarts")}
     made = [row for row in rows if row not in (SOFTMAX, TRAINED, RANDOM)]
+    made += [STEEP] if "MHE Riesz geodesic" in rows else []
     sets = product(stage=["set"], seed=range(results["set_seeds"]), row=made, d=dimensions, classes=[classes], **points)
     sets += product(
         stage=["set"], seed=range(results["random_seeds"]), row=[RANDOM], d=dimensions, classes=[classes], **points
