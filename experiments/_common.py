@@ -204,6 +204,12 @@ def markdown(head, rows):
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def tell(report):
+    """Print the table of a report and its verdicts."""
+    findings = (f"{found['verdict']}: {found['claim']} {found['evidence']}" for found in report["findings"])
+    print("", *report["table"], "", *findings, sep="\n")
+
+
 def _on_lines(data):
     """JSON with a line an entry, but lists of numbers on one."""
     text = json.dumps(data, indent=1, allow_nan=False)

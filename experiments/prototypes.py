@@ -14,7 +14,7 @@ Decoded images, prototypes and networks after each epoch are kept in the folder 
 
 import argparse
 
-from _common import Results, product
+from _common import Results, product, tell
 from _prototype_report import report  # the table asks for it here
 from _prototype_runs import Experiment
 from _prototype_sets import BEYOND, PAPER_ROWS, PROJECTED, RANDOM, RATES, RIEMANNIAN, SOFTMAX, STEEP, TRAINED
@@ -88,8 +88,7 @@ def main(argv=None):
     records = {stage: results.complete(settings, run) for stage, settings, run in stages(experiment)}
     summary = summarise(experiment, records)
     draw(results, summary)
-    told = report(summary)
-    print("\n".join([*told["table"], "", *(f"{f['verdict']}: {f['claim']} {f['evidence']}" for f in told["findings"])]))
+    tell(report(summary))
     return results.finish(summary)
 
 

@@ -7,7 +7,7 @@ So every row has as many tries (rates, and the weight of the regulariser) of a s
 loss chooses. Beside these stands every row with its first try, where all weights have one rate: untuned.
 """
 
-from _common import Results
+from _common import Results, tell
 
 from translation.comparison import report, summarise
 from translation.figures import draw
@@ -168,8 +168,5 @@ def main(argv=None, *, data_folder=None):
     records = {name: compared(workshop, part, samples) for name, part in found.items()}
     draw(results, records["discrete"])
     summary = results.finish(summarise(records, pilots))
-    told = report(summary)
-    print("", *told["table"], "", sep="\n")
-    for finding in told["findings"]:
-        print(f"{finding['verdict']}: {finding['claim']} {finding['evidence']}")
+    tell(report(summary))
     return summary

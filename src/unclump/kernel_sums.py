@@ -168,9 +168,10 @@ def _sum_in_single(
                 chords.add_gradient(slopes, rows, columns, gradient)
                 if rows != columns:
                     chords.add_gradient(slopes.mT, columns, rows, gradient)
-            if len(near.r2) > 0:
-                total += kernel(near.r2).sum().item()
-            if len(near.r2) > 0 and wanted:
+            if len(near.r2) == 0:
+                continue
+            total += kernel(near.r2).sum().item()
+            if wanted:
                 chords.add_forces(near, bounded(kernel.derivative(near.r2)), gradient)
         return total, gradient
 

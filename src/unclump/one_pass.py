@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump import _numba
-from unclump.sphere import without_autocast
+from unclump.sphere import project, without_autocast
 
 Fused = Callable[..., tuple[Tensor, Tensor | None]]
 Plain = Callable[[Tensor], Tensor]
@@ -29,7 +29,7 @@ def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) ->
     Args:
         embeddings: Of any norm.
         fused: `fused(embeddings, wanted=True)` returns the value and, where it is wanted, its gradient.
-        plain: The same value by operations of torch, for second derivatives.
+        plain: The same value of the embeddings' directions by operations of torch, for second derivatives.
     """
     wanted = embeddings.requires_grad and torch.is_grad_enabled()
     return _in_one_pass(embeddings, fused, plain, wanted)
@@ -48,7 +48,7 @@ class _InOnePass(torch.autograd.Function):
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
         embeddings, gradient = ctx.saved_tensors
         if torch.is_grad_enabled():
-            value = ctx.plain(embeddings)
+            value = ctx.plain(project(embeddings))
             return torch.autograd.grad(value, embeddings, grad_output, create_graph=True)[0], None, None, None
         return grad_output * gradient, None, None, None
 

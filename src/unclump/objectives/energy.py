@@ -15,7 +15,7 @@ from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import narrow, widen
-from unclump.sphere import full_precision, project
+from unclump.sphere import full_precision
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 
@@ -162,7 +162,7 @@ class Energy(Objective):
 
     def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain]:
         check_points(embeddings, at_least=2)
-        return partial(mean_over_pairs, kernel=self.kernel), lambda raw: self.value(project(raw))
+        return partial(mean_over_pairs, kernel=self.kernel), self.value
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return energy(x, self.kernel)

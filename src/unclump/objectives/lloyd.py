@@ -12,7 +12,7 @@ from unclump.distributed import Gather
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
-from unclump.sphere import full_precision, project, without_autocast
+from unclump.sphere import full_precision, without_autocast
 from unclump.starts import uniform
 
 Sampler = Callable[[int], Tensor]
@@ -110,7 +110,7 @@ class Lloyd(Objective):
             return None
         check_points(embeddings, at_least=2)
         samples = self.draw(embeddings)
-        return partial(mean_square_to_nearest, samples=samples), lambda raw: lloyd(project(raw), samples)
+        return partial(mean_square_to_nearest, samples=samples), partial(lloyd, samples=samples)
 
     def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
         """Samples for the points' dimension, dtype and device."""

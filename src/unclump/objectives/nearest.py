@@ -13,7 +13,7 @@ from unclump.distributed import Gather, with_gradient
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
-from unclump.sphere import full_precision, project
+from unclump.sphere import full_precision
 
 
 def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: str = "exact") -> Float[Tensor, ""]:
@@ -99,8 +99,7 @@ class _OfNeighbours(Objective):
         if self.neighbours != "exact":
             return None
         check_points(embeddings, at_least=2)
-        fused = partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm)
-        return fused, lambda raw: self.value(project(raw))
+        return partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm), self.value
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         if self.neighbours == "exact":
