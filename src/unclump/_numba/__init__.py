@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from importlib.util import find_spec
-from itertools import pairwise
 from threading import Barrier
 from typing import TypeVar
 
@@ -25,6 +24,8 @@ Result = TypeVar("Result")
 
 ENABLED = find_spec("numba") is not None
 """Set to False by tests that compare both ways."""
+
+_PIECES = 4  # for each thread: one that wakes late, or shares its core, has fewer
 
 _torch_threads = torch.get_num_threads
 _this_thread = threading.local()
@@ -49,17 +50,27 @@ def share(loop: Callable[[int, int], object], count: int, *, at_least: int) -> N
     data loader's worker, used them after its parent.
 
     Args:
-        loop: Called once for each range, one of them on the calling thread.
+        loop: Called for each range, by whichever thread is free, the calling one among them.
         count: How much there is to do.
         at_least: The least that is worth a thread.
     """
     threads = _thread_count()
-    parts = max(1, min(threads, count // at_least))
-    (start, stop), *others = pairwise(count * part // parts for part in range(parts + 1))
-    started = [_threads(os.getpid(), threads).submit(loop, *other) for other in others]
-    loop(start, stop)
+    helpers = min(threads, count // at_least) - 1
+    if helpers <= 0:
+        loop(0, count)
+        return
+    pieces = min(count, _PIECES * (helpers + 1))
+    left = iter([(count * piece // pieces, count * (piece + 1) // pieces) for piece in range(pieces)])
+
+    def work() -> None:
+        for start, stop in left:
+            loop(start, stop)
+
+    started = [_threads(os.getpid(), threads).submit(work) for _ in range(helpers)]
+    work()
     for other in started:
-        other.result()
+        if not other.cancel():  # it has begun; a thread that has not woken by now is not waited for
+            other.result()
 
 
 def deal(work: Callable[[Sequence[Job]], Result], jobs: Iterable[Job], *, most: int | None = None) -> list[Result]:

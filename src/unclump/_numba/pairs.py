@@ -91,9 +91,9 @@ class Blocks:
         return float(values.sum()), block, near
 
     def add_gradient(self, slopes: Float32[Tensor, "a b"], rows: slice, columns: slice, gradient: Tensor) -> None:
-        r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the rows; the sum of the weights comes from the same product."""
-        product = slopes @ self._right[columns]
-        _add_gradient(product.numpy(), self.x[rows].numpy(), gradient[rows].numpy())
+        r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the rows."""
+        totals, product = slopes.sum(dim=1), slopes @ self.x[columns]
+        _add_gradient(totals.numpy(), self.x[rows].numpy(), product.numpy(), gradient[rows].numpy())
 
     def add_forces(self, near: Near, weights: Float64[Tensor, " k"], gradient: Float64[Tensor, "n d"]) -> None:
         r"""Add half the gradient of :math:`\sum w \lVert x_i - x_j \rVert^2` over the near pairs, as unit points."""
@@ -122,11 +122,12 @@ def _extend(x: Points, left: Points, right: Points, inverse_norms: Lengths) -> N
 
 
 @compiled
-def _add_gradient(product: Points, x: Points, gradient: Float64[np.ndarray, "a d"]) -> None:
-    d = x.shape[1]
+def _add_gradient(
+    totals: Float32[np.ndarray, " a"], x: Points, product: Points, gradient: Float64[np.ndarray, "a d"]
+) -> None:
     for i in range(len(x)):
         for j in range(x.shape[1]):
-            gradient[i, j] += np.float64(product[i, d] * x[i, j] - product[i, j])
+            gradient[i, j] += np.float64(totals[i] * x[i, j] - product[i, j])
 
 
 @compiled_in_any_order
