@@ -31,5 +31,5 @@ def _compile(loop: Loop, **options: Any) -> Loop:
 
 
 def _njit(loop: Loop, **options: Any) -> Loop:
-    made: Loop = numba.njit(nogil=True, **options)(loop)
+    made: Loop = numba.njit(nogil=True, error_model="numpy", **options)(loop)
     return made

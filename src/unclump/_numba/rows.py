@@ -12,6 +12,7 @@ from unclump._numba import share
 from unclump._numba.compiler import compiled, compiled_in_any_order
 
 _A_THREAD = 2**17  # entries that are worth a thread: a quarter of a millisecond
+_AT_A_TIME = 16  # rows, which stay in the fastest cache
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
 Points = Float[np.ndarray, "n d"]
@@ -152,30 +153,40 @@ def _adam(
     start: int,
     stop: int,
 ) -> None:
+    """A few rows at a time, first the moments of all and then the steps: one's roots are not waited for by the next."""
     number = x.dtype.type
     corrected, rate, second = 0, lr, 1.0  # as of which step the bias is corrected: dense rows share it
     log1 = math.log(beta1) if beta1 > 0 else -math.inf
     log2 = math.log(beta2) if beta2 > 0 else -math.inf
-    for k in range(start, stop):
-        if lazy and not _any(grad, k):
-            continue
-        i = k if rows is None else rows[k]
-        steps[i, 0] += 1
-        if steps[i, 0] != corrected:
-            corrected = steps[i, 0]
-            rate, second = -lr / math.expm1(corrected * log1), -1 / math.expm1(corrected * log2)
-        radial, speed, length = _dot(x, i, grad, k), number(0), number(0)
-        for j in range(x.shape[1]):
-            tangent = grad[k, j] - radial * x[i, j]
-            moment = exp_avg[i, j] + number(1 - beta1) * (tangent - exp_avg[i, j])
-            exp_avg[i, j] = moment
-            speed += tangent * tangent
-            length += moment * moment
-        exp_avg_sq[i, 0] += number(1 - beta2) * (speed - exp_avg_sq[i, 0])
-        if length == 0:  # or rounding would move the row
-            continue
-        cosine, sine = _turn(length, rate / (math.sqrt(exp_avg_sq[i, 0] * second) + eps), exact)
-        _step(x, i, exp_avg, i, number(cosine), number(sine))
+    lengths, rates = np.empty(_AT_A_TIME), np.empty(_AT_A_TIME)
+    cosines, sines = np.empty(_AT_A_TIME, x.dtype), np.empty(_AT_A_TIME, x.dtype)
+    for first in range(start, stop, _AT_A_TIME):
+        count = min(_AT_A_TIME, stop - first)
+        for t in range(count):
+            k = first + t
+            lengths[t] = rates[t] = 0
+            if lazy and not _any(grad, k):
+                continue
+            i = k if rows is None else rows[k]
+            steps[i, 0] += 1
+            if steps[i, 0] != corrected:
+                corrected = steps[i, 0]
+                rate, second = -lr / math.expm1(corrected * log1), -1 / math.expm1(corrected * log2)
+            radial, speed, length = _dot(x, i, grad, k), number(0), number(0)
+            for j in range(x.shape[1]):
+                tangent = grad[k, j] - radial * x[i, j]
+                moment = exp_avg[i, j] + number(1 - beta1) * (tangent - exp_avg[i, j])
+                exp_avg[i, j] = moment
+                speed += tangent * tangent
+                length += moment * moment
+            exp_avg_sq[i, 0] += number(1 - beta2) * (speed - exp_avg_sq[i, 0])
+            lengths[t], rates[t] = length, rate / (math.sqrt(exp_avg_sq[i, 0] * second) + eps)
+        for t in range(count):
+            cosines[t], sines[t] = _turn(lengths[t], rates[t], exact)
+        for t in range(count):
+            if lengths[t] != 0:  # or rounding would move the row
+                i = first + t if rows is None else rows[first + t]
+                _step(x, i, exp_avg, i, cosines[t], sines[t])
 
 
 @compiled
