@@ -8,7 +8,6 @@ import math
 from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float32, Float64, Int, UInt32, UInt64
 from torch import Tensor
 
@@ -50,11 +49,8 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, T
     if not circles.is_floating_point():
         _check_axes(vectors, x.shape[1])
         share(lambda start, stop: _along_axes(*arrays, start, stop), n, at_least=_A_THREAD)
-    elif len(circles) == 1:
+    else:  # by our own threads: those of a product by torch would spin on beside ours
         share(lambda start, stop: _along_vectors(*arrays, start, stop), n, at_least=_A_THREAD)
-    else:
-        torch.mm(vectors, x.mT, out=coordinates)
-        share(lambda start, stop: _inverse_norms(x.numpy(), inverse_norm.numpy(), start, stop), n, at_least=_A_THREAD)
     squares = np.empty(len(circles))
     there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
     share(lambda start, stop: _to_even_spacing(*there, start, stop), len(circles), at_least=max(1, _A_THREAD // n))
@@ -64,8 +60,6 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, T
 def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Tensor:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     vectors = factor * circles.flatten(end_dim=1) if circles.is_floating_point() else circles.flatten()
-    if len(circles) > 1 and circles.is_floating_point():
-        return coefficients.mT @ vectors
     gradient = coefficients.new_empty(coefficients.shape[1], d)
     arrays = coefficients.numpy(), vectors.contiguous().numpy(), gradient.numpy()
 
@@ -86,12 +80,6 @@ def _check_axes(axes: Int[Tensor, " m"], d: int) -> None:
         raise ValueError(
             f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(..., {d})"
         )
-
-
-@compiled_in_any_order
-def _inverse_norms(x: Table, inverse_norm: Float32[np.ndarray, " n"], start: int, stop: int) -> None:
-    for i in range(start, stop):
-        inverse_norm[i] = _inverse_norm(x, i)
 
 
 @compiled_in_any_order
@@ -151,10 +139,16 @@ def _from_axes(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor
 
 @compiled
 def _from_vectors(given: Coordinates, vectors: Table, x: Table, start: int, stop: int) -> None:
+    """Two circles at a time, after the first if their number is odd: it is reading and writing x that takes the time."""
+    odd = len(vectors) % 4
     for i in range(start, stop):
-        first, second = given[0, i], given[1, i]
+        a, b = (given[0, i], given[1, i]) if odd else (_ZERO, _ZERO)
         for j in range(x.shape[1]):
-            x[i, j] = first * vectors[0, j] + second * vectors[1, j]
+            x[i, j] = a * vectors[0, j] + b * vectors[1, j]
+        for m in range(odd, len(vectors), 4):
+            a, b, c, d = given[m, i], given[m + 1, i], given[m + 2, i], given[m + 3, i]
+            for j in range(x.shape[1]):
+                x[i, j] += a * vectors[m, j] + b * vectors[m + 1, j] + c * vectors[m + 2, j] + d * vectors[m + 3, j]
 
 
 @compiled
