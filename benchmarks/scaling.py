@@ -93,7 +93,7 @@ def main():
     for name, times in found.items():
         axes.loglog(list(times), list(times.values()), marker="o", label=f"{name}: n^{exponents[name]:.2f}")
     axes.set(xlabel=f"points in {D} dimensions", ylabel="seconds")
-    axes.legend(frameon=False, fontsize="small")
+    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
     save_figure(axes, chosen.output.with_suffix(".png"))
 
 

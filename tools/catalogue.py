@@ -4,12 +4,17 @@
     python tools/catalogue.py 8 32 1024 --doubling
 
 Codes in closed form need no entry. A code that is there already is searched for again only with --improve. With
---from-above, a code that is worse than the one with a point more is replaced by that one less a point.
+--from-above, a code that is worse than the one with a point more is replaced by that one less a point. With --around,
+hops go on from the code that is there, from the one with a point more, less a point, and from the one with a point
+less, with a point in its deepest hole.
 """
 
 import argparse
 import math
 import time
+
+import numpy as np
+import torch
 
 from unclump.codes import catalogue
 from unclump.codes.bounds import best_bound
@@ -18,6 +23,7 @@ from unclump.codes.exact import exact_code
 from unclump.codes.search import effort
 from unclump.codes.solver import solve
 from unclump.codes.verify import minimal_angle
+from unclump.place import place
 
 
 def main() -> None:
@@ -29,6 +35,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, help="seconds for a code; then the result depends on the machine")
     parser.add_argument("--from-above", action="store_true", help="no search from scratch: leave out points")
+    parser.add_argument("--around", action="store_true", help="no search from scratch: from what is there, and near")
     parser.add_argument("--improve", action="store_true", help="search also for codes that are there")
     chosen = parser.parse_args()
     d, n = chosen.dimension, chosen.first
@@ -37,30 +44,55 @@ def main() -> None:
             if exact_code(fewer, d) is None:
                 leave_out(fewer, d)
         return
+    if chosen.around and chosen.time_limit is None:
+        parser.error("--around goes on until its --time-limit: how many seconds for each code?")
     while n <= chosen.last:
         there = catalogue.read(catalogue.SHIPPED, n, d)
-        if exact_code(n, d) is None and (there is None or chosen.improve):
+        if chosen.around and there is not None:
+            around(n, d, chosen.seed, chosen.time_limit, there)
+        elif exact_code(n, d) is None and (there is None or chosen.improve):
             one(n, d, chosen.seed, chosen.time_limit, there)
         n = 2 * n if chosen.doubling else n + 1
 
 
+def known(n: int, d: int) -> np.ndarray | None:
+    """The points of a code in closed form, or of one that is there."""
+    exact, there = exact_code(n, d), catalogue.read(catalogue.SHIPPED, n, d)
+    return exact.points if exact is not None else None if there is None else there.points
+
+
 def leave_out(n: int, d: int) -> None:
     """The code of one point more less a point, searched on from there, where it is better than what is there."""
-    exact, above, there = (
-        exact_code(n + 1, d),
-        catalogue.read(catalogue.SHIPPED, n + 1, d),
-        catalogue.read(catalogue.SHIPPED, n, d),
-    )
-    if exact is None and above is None:
-        return
-    points = exact.points if exact is not None else above.points
-    if there is not None and minimal_angle(points) <= there.record.angle + 1e-13:
+    points, there = known(n + 1, d), catalogue.read(catalogue.SHIPPED, n, d)
+    if points is None or (there is not None and minimal_angle(points) <= there.record.angle + 1e-13):
         return
     found, bound = solve(n, d, init=points[1:].copy(), restarts=1), best_bound(n, d)
     command = f"unclump code {n + 1} {d}, less a point, searched on with --seed 0 --restarts 1"
     record = catalogue.Record(minimal_angle(found.points), bound.angle, bound.name, 0, command)
     catalogue.keep(catalogue.SHIPPED, found.points, record)
     print(f"{n} points in {d} dimensions, from above: {math.degrees(record.angle):.12f} degrees", flush=True)
+
+
+def around(n: int, d: int, seed: int, time_limit: float, there: catalogue.Entry) -> None:
+    """Hops from the code that is there and from its neighbours, in turns."""
+    end, generator, best, turn = time.monotonic() + time_limit, np.random.default_rng(seed), there.points, 0
+    more, less = known(n + 1, d), known(n - 1, d)
+    starts = [lambda: best]
+    if more is not None:
+        starts.append(lambda: np.delete(more, generator.integers(n + 1), axis=0))
+    if less is not None:
+        starts.append(lambda: np.vstack([less, place(1, torch.from_numpy(less)).numpy()]))
+    while time.monotonic() < end:
+        left = max(0.1, end - time.monotonic())
+        init = starts[turn % len(starts)]()
+        trial = solve(n, d, init=init, restarts=1, seed=seed + turn, time_limit=left).points
+        best, turn = max(best, trial, key=minimal_angle), turn + 1
+    bound = best_bound(n, d)
+    command = f"python tools/catalogue.py {d} {n} {n} --around --seed {seed} --time-limit {time_limit:g}"
+    record = catalogue.Record(minimal_angle(best), bound.angle, bound.name, seed, command)
+    better = catalogue.keep(catalogue.SHIPPED, best, record)
+    gain = math.degrees(record.angle - there.record.angle)
+    print(f"{n} points in {d} dimensions, around: {gain:+.3g} degrees{'' if better else ', not kept'}", flush=True)
 
 
 def one(n: int, d: int, seed: int, time_limit: float | None, there: catalogue.Entry | None) -> None:

@@ -139,7 +139,7 @@ def _from_axes(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor
 
 @compiled
 def _from_vectors(given: Coordinates, vectors: Table, x: Table, start: int, stop: int) -> None:
-    """Two circles at a time, after the first if their number is odd: it is reading and writing x that takes the time."""
+    """Two circles at a time, after the first if their number is odd: reading and writing x is what takes the time."""
     odd = len(vectors) % 4
     for i in range(start, stop):
         a, b = (given[0, i], given[1, i]) if odd else (_ZERO, _ZERO)
