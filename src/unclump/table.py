@@ -23,8 +23,8 @@ def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
     x = x.detach()
     unit = torch.empty_like(x, dtype=widen(x[:0]).dtype)
     some = max(1, _BLOCK // x.shape[1] if x.device.type == "cpu" else len(x))
-    for rows, there in zip(x.split(some), unit.split(some), strict=True):
-        there.copy_(project(widen(rows)))
+    for start in range(0, len(x), some):
+        unit[start : start + some] = project(widen(x[start : start + some]))
     return unit
 
 
