@@ -1,5 +1,7 @@
 """The fused loops of the CPU give what the torch operations give."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -284,3 +286,26 @@ def test_a_pair_that_rounding_calls_near_on_one_side_only_counts_once():
     assert block.tolist() == np.array([[0, 0, 0.5], [0, 0, 0.2], [0.5, 0.2, 0]], np.float32).tolist()
     assert (first[0], second[0], coincide[0]) == (0, 1, False)
     assert exact[0] == pytest.approx(float(((x[0] - x[1]).astype(float) ** 2).sum()), rel=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 12, 1_000])
+def test_threads_share_every_piece_once(count, monkeypatch):
+    monkeypatch.setattr(_numba, "_thread_count", lambda: 3)
+    done = []
+    _numba.share(lambda start, stop: done.extend(range(start, stop)), count, at_least=1)
+    assert sorted(done) == list(range(count))
+
+
+@pytest.mark.parametrize("calling", [True, False])
+def test_an_error_in_any_of_the_threads_is_raised(calling, monkeypatch):
+    monkeypatch.setattr(_numba, "_thread_count", lambda: 2)
+    failed = threading.Event()
+
+    def loop(start, stop):
+        if (threading.current_thread() is threading.main_thread()) is calling:
+            failed.set()
+            raise OverflowError("in one piece")
+        assert failed.wait(timeout=60)
+
+    with pytest.raises(OverflowError, match="in one piece"):
+        _numba.share(loop, 1_000, at_least=1)
