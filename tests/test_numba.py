@@ -1,6 +1,7 @@
 """The fused loops of the CPU give what the torch operations give."""
 
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -309,3 +310,41 @@ def test_an_error_in_any_of_the_threads_is_raised(calling, monkeypatch):
 
     with pytest.raises(OverflowError, match="in one piece"):
         _numba.share(loop, 1_000, at_least=1)
+
+
+def test_after_an_error_no_thread_goes_on(monkeypatch):
+    monkeypatch.setattr(_numba, "_thread_count", lambda: 2)
+    other, done = threading.Event(), []
+
+    def loop(start, stop):
+        if threading.current_thread() is threading.main_thread():
+            assert other.wait(timeout=60)
+            raise OverflowError("in one piece")
+        other.set()
+        time.sleep(0.05)
+        done.append(start)
+
+    with pytest.raises(OverflowError):
+        _numba.share(loop, 1_000, at_least=1)
+    before = list(done)
+    time.sleep(0.2)
+    assert len(before) == 1
+    assert done == before
+
+
+@pytest.mark.parametrize("distance", ["chordal", "geodesic", "squared"])
+def test_twins_off_the_sphere_come_apart_in_the_same_way(distance, monkeypatch):
+    def gradient():
+        x = torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]], requires_grad=True)
+        return torch.autograd.grad(nearest_distances(x, torch.tensor([1, 0, 0]), distance=distance).sum(), x)[0]
+
+    fused = gradient()
+    monkeypatch.setattr(_numba, "ENABLED", False)
+    assert fused.isfinite().all()
+    assert_close(fused, gradient())
+
+
+def test_a_row_of_zeros_at_a_sample_of_zeros_has_no_gradient():
+    x, near = torch.zeros(1, 3, requires_grad=True), torch.tensor([0])
+    distances_to(torch.zeros(1, 3), x, near).sum().backward()
+    assert_close(x.grad, torch.zeros(1, 3))

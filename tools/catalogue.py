@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--time-limit", type=float, help="seconds for a code; then the result depends on the machine")
     parser.add_argument("--from-above", action="store_true", help="no search from scratch: leave out points")
-    parser.add_argument("--around", action="store_true", help="no search from scratch: from what is there, and near")
+    parser.add_argument("--around", action="store_true", help="no search from scratch: hops from what is there")
     parser.add_argument("--improve", action="store_true", help="search also for codes that are there")
     chosen = parser.parse_args()
     d, n = chosen.dimension, chosen.first
@@ -48,9 +48,11 @@ def main() -> None:
         parser.error("--around goes on until its --time-limit: how many seconds for each code?")
     while n <= chosen.last:
         there = catalogue.read(catalogue.SHIPPED, n, d)
-        if chosen.around and there is not None:
+        if exact_code(n, d) is not None:
+            pass
+        elif chosen.around:
             around(n, d, chosen.seed, chosen.time_limit, there)
-        elif exact_code(n, d) is None and (there is None or chosen.improve):
+        elif there is None or chosen.improve:
             one(n, d, chosen.seed, chosen.time_limit, there)
         n = 2 * n if chosen.doubling else n + 1
 
@@ -73,15 +75,18 @@ def leave_out(n: int, d: int) -> None:
     print(f"{n} points in {d} dimensions, from above: {math.degrees(record.angle):.12f} degrees", flush=True)
 
 
-def around(n: int, d: int, seed: int, time_limit: float, there: catalogue.Entry) -> None:
+def around(n: int, d: int, seed: int, time_limit: float, there: catalogue.Entry | None) -> None:
     """Hops from the code that is there and from its neighbours, in turns."""
+    if there is None:
+        print(f"{n} points in {d} dimensions: nothing there to begin with")
+        return
     end, generator, best, turn = time.monotonic() + time_limit, np.random.default_rng(seed), there.points, 0
     more, less = known(n + 1, d), known(n - 1, d)
     starts = [lambda: best]
     if more is not None:
         starts.append(lambda: np.delete(more, generator.integers(n + 1), axis=0))
     if less is not None:
-        starts.append(lambda: np.vstack([less, place(1, torch.from_numpy(less)).numpy()]))
+        starts.append(lambda: np.vstack([less, place(1, less, generator=torch.Generator().manual_seed(seed + turn))]))
     while time.monotonic() < end:
         left = max(0.1, end - time.monotonic())
         init = starts[turn % len(starts)]()

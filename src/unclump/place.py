@@ -13,7 +13,7 @@ from unclump.pairs import nearest_to
 from unclump.sphere import angle, project
 from unclump.starts import uniform
 
-_BLOCK = 1024, 8192  # rows and columns of the largest matrix of cosines
+_BLOCK = 1024, 8192  # rows and columns of the matrices of cosines that are held here
 _SHARPNESS = [2.0**k for k in range(3, 14)]
 _STEPS = 40  # at each sharpness
 _NEIGHBOURS = 256  # that each new row minds, or as many as _GATHERED entries hold, but no fewer than 16

@@ -11,7 +11,7 @@ from unclump.distributed import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
 from unclump.sphere import project
 
-# Entries of a block: its temporaries stay in a core's cache, and no second table in double precision is made.
+# Entries of a block that is projected at a time: whole tables of temporaries would take longer to get than to fill.
 _BLOCK = 2**18
 _NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
 
@@ -21,8 +21,9 @@ def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
     check_points(x, at_least=at_least)
     check_rows(x)
     x = x.detach()
-    unit = torch.empty_like(x, dtype=widen(x[:0]).dtype)
-    some = max(1, _BLOCK // x.shape[1] if x.device.type == "cpu" else len(x))
+    if x.device.type != "cpu":
+        return project(widen(x))
+    unit, some = torch.empty_like(x, dtype=torch.float64), max(1, _BLOCK // x.shape[1])
     for start in range(0, len(x), some):
         unit[start : start + some] = project(widen(x[start : start + some]))
     return unit

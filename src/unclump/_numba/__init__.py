@@ -10,7 +10,7 @@ Numba itself is imported by the files here, and these by the first call that nee
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import lru_cache
 from importlib.util import find_spec
 from threading import Barrier
@@ -67,10 +67,14 @@ def share(loop: Callable[[int, int], object], count: int, *, at_least: int) -> N
             loop(start, stop)
 
     started = [_threads(os.getpid(), threads).submit(work) for _ in range(helpers)]
-    work()
-    for other in started:
-        if not other.cancel():  # it has begun; a thread that has not woken by now is not waited for
-            other.result()
+    try:
+        work()
+    finally:
+        list(left)  # after an error nothing more is begun, and nobody writes when it is raised
+        begun = [other for other in started if not other.cancel()]  # who has not woken by now is not waited for
+        wait(begun)
+    for other in begun:
+        other.result()
 
 
 def deal(work: Callable[[Sequence[Job]], Result], jobs: Iterable[Job], *, most: int | None = None) -> list[Result]:

@@ -121,11 +121,12 @@ def _along_vectors(
 ) -> None:
     for i in range(start, stop):
         inverse_norm[i] = _inverse_norm(x, i)
-        for m in range(len(vectors)):
-            product = _ZERO
+        for m in range(0, len(vectors), 2):
+            along, across = _ZERO, _ZERO
             for j in range(x.shape[1]):
-                product += x[i, j] * vectors[m, j]
-            found[m, i] = product
+                along += x[i, j] * vectors[m, j]
+                across += x[i, j] * vectors[m + 1, j]
+            found[m, i], found[m + 1, i] = along, across
 
 
 @compiled

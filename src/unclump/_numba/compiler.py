@@ -31,5 +31,6 @@ def _compile(loop: Loop, **options: Any) -> Loop:
 
 
 def _njit(loop: Loop, **options: Any) -> Loop:
+    # A quotient by zero is infinite or NaN, as torch has it; to look for it would cost vector instructions.
     made: Loop = numba.njit(nogil=True, error_model="numpy", **options)(loop)
     return made

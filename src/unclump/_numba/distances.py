@@ -148,6 +148,8 @@ def _slopes(chord: float, s2: float, weight: float, geodesic: bool, squared: boo
     inverse = 0.0 if chord == 0 else 1 / chord
     if not geodesic:
         return weight * inverse, 0.0
+    if chord == 0 and s2 == 0:  # two rows of zeros
+        return 0.0, 0.0
     turn = 2 * weight / (chord * chord + s2)
     return turn * math.sqrt(s2) * inverse, 0.0 if s2 == 0 else -turn * chord / math.sqrt(s2)
 
