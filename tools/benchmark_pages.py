@@ -103,8 +103,9 @@ def race():
 
 `python benchmarks/race.py --steps {found["steps"]} --rows {chosen}`: {found["n"]:,} points in {found["d"]} dimensions
 from a power spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate
-({found["lr"]:g}) on both sides. Time until the spherical variance is {found["spread"]}, and until the smallest angle is
-the one the peer ends with; ours may take half as many steps again, since the draws differ. The last column is the mean step of both.
+({found["lr"]:g}) on both sides. Time until the spherical variance is {found["spread"]}, and until the smallest
+angle is the one the peer ends with; ours may take half as many steps again, since the draws differ. The last column is
+the mean step of both.
 
 {table(["row", "spread: ours", "spread: peer", "the peer's angle", "reached: ours", "reached: peer", "ms"], rows)}"""
 
