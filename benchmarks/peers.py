@@ -58,4 +58,4 @@ def sliced_random(x, circles=1):
 
 
 def ssw(x, circles):
-    return ot.sliced_wasserstein_sphere_unif(x, n_projections=circles)
+    return ot.sliced_wasserstein_sphere_unif(x, n_projections=circles) ** 2  # POT gives the root of the mean

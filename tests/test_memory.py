@@ -9,7 +9,7 @@ from torch.profiler import ProfilerActivity, profile
 import unclump as uc
 from unclump import _numba
 
-N, D = 4_000, 16
+N, D = 3_000, 16
 MATRIX = 4 * N**2  # bytes, in single precision
 
 PAIRWISE = {

@@ -48,12 +48,11 @@ def main() -> None:
         parser.error("--around goes on until its --time-limit: how many seconds for each code?")
     while n <= chosen.last:
         there = catalogue.read(catalogue.SHIPPED, n, d)
-        if exact_code(n, d) is not None:
-            pass
-        elif chosen.around:
-            around(n, d, chosen.seed, chosen.time_limit, there)
-        elif there is None or chosen.improve:
-            one(n, d, chosen.seed, chosen.time_limit, there)
+        if exact_code(n, d) is None:
+            if chosen.around:
+                around(n, d, chosen.seed, chosen.time_limit, there)
+            elif there is None or chosen.improve:
+                one(n, d, chosen.seed, chosen.time_limit, there)
         n = 2 * n if chosen.doubling else n + 1
 
 
@@ -93,7 +92,7 @@ def around(n: int, d: int, seed: int, time_limit: float, there: catalogue.Entry 
         trial = solve(n, d, init=init, restarts=1, seed=seed + turn, time_limit=left).points
         best, turn = max(best, trial, key=minimal_angle), turn + 1
     bound = best_bound(n, d)
-    command = f"python tools/catalogue.py {d} {n} {n} --around --seed {seed} --time-limit {time_limit:g}"
+    command = f"unclump code {n} {d}, and hops from it and its neighbours, --seed {seed} --time-limit {time_limit:g}"
     record = catalogue.Record(minimal_angle(best), bound.angle, bound.name, seed, command)
     better = catalogue.keep(catalogue.SHIPPED, best, record)
     gain = math.degrees(record.angle - there.record.angle)

@@ -37,9 +37,12 @@ def upper_triangle(n: int, block: int) -> Iterator[Block]:
 def block_size(x: Tensor) -> int:
     """A block that stays in a CPU's cache, or fills a GPU.
 
-    Not a power of two for the cache, where the entries of a column would all want the same few places.
+    For the loops in single precision not a power of two, where the entries of a column would all want the same few
+    places of the cache; the operations of torch take doubles, and several such blocks at once.
     """
-    return 640 if x.device.type == "cpu" else 4096
+    if x.device.type != "cpu":
+        return 4096
+    return 640 if x.dtype is torch.float32 and _numba.usable(x) else 512
 
 
 def squared_chord_block(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:

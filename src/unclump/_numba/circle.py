@@ -48,9 +48,9 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, T
     arrays = x.numpy(), vectors.contiguous().numpy(), coordinates.numpy(), inverse_norm.numpy()
     if not circles.is_floating_point():
         _check_axes(vectors, x.shape[1])
-        share(lambda start, stop: _along_axes(*arrays, start, stop), n, at_least=_A_THREAD)
-    else:  # by our own threads: those of a product by torch would spin on beside ours
-        share(lambda start, stop: _along_vectors(*arrays, start, stop), n, at_least=_A_THREAD)
+    # By our own threads: those of a product by torch would spin on beside ours.
+    along = _along_vectors if circles.is_floating_point() else _along_axes
+    share(lambda start, stop: along(*arrays, start, stop), n, at_least=_A_THREAD)
     squares = np.empty(len(circles))
     there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
     share(lambda start, stop: _to_even_spacing(*there, start, stop), len(circles), at_least=max(1, _A_THREAD // n))

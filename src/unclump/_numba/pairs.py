@@ -269,13 +269,12 @@ def _add_forces(
 @compiled
 def add_escape(x: Points, i: int, weight: float, gradient: Float[np.ndarray, "n d"], row: int) -> None:
     """Add a multiple of `unclump.pairs.escape`: towards the axis most nearly orthogonal to the point."""
-    axis = 0
-    for j in range(x.shape[1]):
-        if abs(x[i, j]) < abs(x[i, axis]):
-            axis = j
-    across, squared = np.float64(x[i, axis]), 0.0
+    axis, squared = 0, 0.0
     for j in range(x.shape[1]):
         squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        if abs(x[i, j]) < abs(x[i, axis]):
+            axis = j
+    across = np.float64(x[i, axis])
     scale = weight / math.sqrt(1 + across * across * (squared - 2))  # the length of axis - across * x, at any norm of x
     for j in range(x.shape[1]):
         gradient[row, j] -= scale * across * np.float64(x[i, j])
