@@ -106,11 +106,10 @@ def race():
     return f"""## From a clumped start
 
 `python benchmarks/race.py --steps {found["steps"]} --rows {chosen}`: {found["n"]:,} points in {found["d"]} dimensions
-from a power spherical distribution (kappa = {found["kappa"]:.0f}), the same learning rate ({found["lr"]:g}) on both
-sides. Time and steps until the spherical variance is {found["spread"]}, and until the smallest angle, which is looked
-at less often, is the one the peer ends with. The last column is the mean of all steps, undisturbed or not. The peer's
-SSW is POT's, the root of ours: the gradient has the same direction, but does not fade as the points spread, and Adam
-takes longer steps for it.
+from a power spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate
+({found["lr"]:g}) on both sides. Time and steps until the spherical variance is {found["spread"]}, and until the
+smallest angle, which is looked at less often, is the one the peer ends with. The last column is the mean of all steps,
+undisturbed or not.
 
 {table(["row", "spread: ours", "spread: peer", "the peer's angle", "reached: ours", "reached: peer", "ms"], rows)}"""
 
