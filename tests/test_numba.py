@@ -1,8 +1,5 @@
 """The fused loops of the CPU give what the torch operations give."""
 
-import threading
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +8,8 @@ from torch.testing import assert_close
 from tests.cases import KERNELS, value_and_gradient
 from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
 from unclump._numba.circle import _angles, _ascend
-from unclump._numba.pairs import _near_pairs
+from unclump._numba.compiler import compiled
+from unclump._numba.team import team
 from unclump.kernel_sums import kernel_sum
 from unclump.pairs import distances_to, nearest, nearest_distances, nearest_to
 
@@ -278,58 +276,34 @@ def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
     assert_close(fused, plain, **TOLERANCE[torch.float32])
 
 
-def test_a_pair_that_rounding_calls_near_on_one_side_only_counts_once():
-    inf, x = np.inf, table(3, 4, torch.float32).numpy()
-    block = np.array([[0, inf, 0.5], [0.7, 0, 0.2], [inf, 0.2, 0]], np.float32)  # (0, 1) near above, (2, 0) below
-    first, second, exact, coincide = np.zeros(1, np.int64), np.zeros(1, np.int64), np.zeros(1), np.ones(1, bool)
-    near = np.array([True, False, True]), np.array([0, 1, 1, 1])
-    _near_pairs(block, x, np.ones(3), 0, 0, *near, first, second, exact, coincide, 0.01)
-    assert block.tolist() == np.array([[0, 0, 0.5], [0, 0, 0.2], [0.5, 0.2, 0]], np.float32).tolist()
-    assert (first[0], second[0], coincide[0]) == (0, 1, False)
-    assert exact[0] == pytest.approx(float(((x[0] - x[1]).astype(float) ** 2).sum()), rel=1e-6)
+# Threads
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 12, 1_000])
-def test_threads_share_every_piece_once(count, monkeypatch):
-    monkeypatch.setattr(_numba, "_thread_count", lambda: 3)
-    done = []
-    _numba.share(lambda start, stop: done.extend(range(start, stop)), count, at_least=1)
-    assert sorted(done) == list(range(count))
+@compiled
+def count_up(done, step, start, stop):
+    for i in range(start, stop):
+        done[i] += step
 
 
-@pytest.mark.parametrize("calling", [True, False])
-def test_an_error_in_any_of_the_threads_is_raised(calling, monkeypatch):
-    monkeypatch.setattr(_numba, "_thread_count", lambda: 2)
-    failed = threading.Event()
-
-    def loop(start, stop):
-        if (threading.current_thread() is threading.main_thread()) is calling:
-            failed.set()
-            raise OverflowError("in one piece")
-        assert failed.wait(timeout=60)
-
-    with pytest.raises(OverflowError, match="in one piece"):
-        _numba.share(loop, 1_000, at_least=1)
+@compiled
+def count_up_by_team(done, step, threads):
+    team(count_up, (done, step), len(done), threads)
 
 
-def test_after_an_error_no_thread_goes_on(monkeypatch):
-    monkeypatch.setattr(_numba, "_thread_count", lambda: 2)
-    other, done = threading.Event(), []
+@pytest.mark.parametrize("count", [0, 1, 2, 5, 12, 100_000])
+@pytest.mark.parametrize("threads", [1, 2, 3, 7])
+def test_threads_share_every_piece_once(count, threads):
+    done = np.zeros(count, np.int64)
+    for _ in range(20):
+        count_up_by_team(done, 3, threads)
+    assert (done == 60).all()
 
-    def loop(start, stop):
-        if threading.current_thread() is threading.main_thread():
-            assert other.wait(timeout=60)
-            raise OverflowError("in one piece")
-        other.set()
-        time.sleep(0.05)
-        done.append(start)
 
-    with pytest.raises(OverflowError):
-        _numba.share(loop, 1_000, at_least=1)
-    before = list(done)
-    time.sleep(0.2)
-    assert len(before) == 1
-    assert done == before
+@pytest.mark.parametrize(("most", "expected"), [(1, 1), (4, 3), (2, 2)])
+def test_no_more_threads_than_torch_has_and_than_there_is_work_for(most, expected, monkeypatch):
+    monkeypatch.setattr(_numba, "_most_threads", lambda: most)
+    assert _numba.threads(30, at_least=10) == expected
+    assert _numba.threads(9, at_least=10) == 1
 
 
 @pytest.mark.parametrize("distance", ["chordal", "geodesic", "squared"])

@@ -147,7 +147,7 @@ class _SumBetween(torch.autograd.Function):
         table, size = torch.cat([a, b]), block_size(a)
         weight = None if a_weight is None or b_weight is None else torch.cat([a_weight, b_weight])
         blocks, ctx.first = rectangle(len(a), len(b), size), len(a)
-        total, gradient = sum_and_gradient(table, kernel, blocks, size, weight, wanted=any(ctx.needs_input_grad))
+        total, gradient = sum_and_gradient(table, kernel, blocks, weight, wanted=any(ctx.needs_input_grad))
         ctx.save_for_backward(gradient)
         ctx.inputs = a, b
         return total / 2

@@ -1,7 +1,6 @@
 r"""Sums of a kernel over all pairs of a table, block by block, with their exact gradient from the same pass."""
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -44,8 +43,8 @@ def mean_over_pairs(
     from unclump._numba import rows as loops
 
     x, inverse_norm = loops.project(embeddings)
-    block, pairs = block_size(x), len(x) * (len(x) - 1)
-    total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block), block, wanted=wanted)
+    pairs = len(x) * (len(x) - 1)
+    total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block_size(x)), wanted=wanted)
     # Divided first: by rows of tiny norm, the gradient of the sum may be more than single precision holds.
     return total / pairs, None if gradient is None else loops.project_backward(x, inverse_norm, gradient / pairs)
 
@@ -111,7 +110,7 @@ class _KernelSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, kernel: Kernel, weight: Tensor | None, block: int) -> Tensor:
         blocks = upper_triangle(len(x), block)
-        total, gradient = sum_and_gradient(x, kernel, blocks, block, weight, wanted=ctx.needs_input_grad[0])
+        total, gradient = sum_and_gradient(x, kernel, blocks, weight, wanted=ctx.needs_input_grad[0])
         ctx.save_for_backward(gradient)
         ctx.inputs = (x,)
         return total
@@ -124,7 +123,7 @@ class _KernelSum(torch.autograd.Function):
 
 
 def sum_and_gradient(
-    x: Tensor, kernel: Kernel, blocks: Iterable[Block], block: int, weight: Tensor | None = None, *, wanted: bool
+    x: Tensor, kernel: Kernel, blocks: Iterable[Block], weight: Tensor | None = None, *, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
     """The sum of the kernel over the pairs in these blocks, in both orders; and where it is wanted its gradient.
 
@@ -132,7 +131,7 @@ def sum_and_gradient(
     """
     if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
         with without_autocast(x.device):
-            return _sum_in_single(x, kernel, table, blocks, block, wanted=wanted)
+            return _sum_in_single(x, kernel, table, blocks, wanted=wanted)
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
     for rows, columns in blocks:
@@ -152,36 +151,22 @@ def sum_and_gradient(
 
 
 def _sum_in_single(
-    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], block: int, *, wanted: bool
+    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], *, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
     """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
     from unclump._numba import pairs as loops
 
-    chords = loops.Blocks(x, block, apart=apart(x.dtype))
-
-    def sums(blocks: Sequence[Block]) -> tuple[float, Tensor]:
-        total, gradient = 0.0, x.new_zeros(x.shape if wanted else 0, dtype=torch.float64)
-        for rows, columns in blocks:
-            value, slopes, near = chords.slopes_and_near(rows, columns, table)
-            total += value
-            if wanted:
-                chords.add_gradient(slopes, rows, columns, gradient)
-                if rows != columns:
-                    chords.add_gradient(slopes.mT, columns, rows, gradient)
-            if len(near.r2) == 0:
-                continue
-            total += kernel(near.r2).sum().item()
-            if wanted:
-                chords.add_forces(near, bounded(kernel.derivative(near.r2)), gradient)
-        return total, gradient
-
-    parts = _numba.deal(sums, blocks, most=max(1, _GRADIENTS // (8 * x.numel())) if wanted else None)
-    totals, gradients = zip(*parts, strict=True)
-    total = narrow(x.new_tensor(2 * sum(totals), dtype=torch.float64), x.dtype)
-    if not wanted:
-        return total, None
-    # By each of the points, and both orders of every pair: four times.
-    return total, narrow(functools.reduce(torch.add, gradients).mul_(4), x.dtype)
+    total, gradient = loops.kernel_sum(
+        x,
+        blocks,
+        table,
+        value=kernel,
+        slope=lambda r2: bounded(kernel.derivative(r2)),
+        apart=apart(x.dtype),
+        wanted=wanted,
+        most_threads=max(1, _GRADIENTS // (8 * x.numel())),
+    )
+    return narrow(x.new_tensor(total, dtype=torch.float64), x.dtype), gradient
 
 
 @lru_cache(maxsize=256)

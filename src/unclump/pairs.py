@@ -35,14 +35,8 @@ def upper_triangle(n: int, block: int) -> Iterator[Block]:
 
 
 def block_size(x: Tensor) -> int:
-    """A block that stays in a CPU's cache, or fills a GPU.
-
-    For the loops in single precision not a power of two, where the entries of a column would all want the same few
-    places of the cache; the operations of torch take doubles, and several such blocks at once.
-    """
-    if x.device.type != "cpu":
-        return 4096
-    return 640 if x.dtype is torch.float32 and _numba.usable(x) else 512
+    """A block whose doubles stay in a CPU's cache, or fill a GPU; the fused loops cut it smaller."""
+    return 512 if x.device.type == "cpu" else 4096
 
 
 def squared_chord_block(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
@@ -64,7 +58,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
         from unclump._numba import nearest as loops
 
         with without_autocast(x.device):
-            return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block), block)).long()
+            return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block))).long()
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 
@@ -92,7 +86,7 @@ def nearest_to(
     if x.dtype is torch.float32 and _numba.usable(samples, x):
         from unclump._numba import nearest as loops
 
-        return torch.from_numpy(loops.nearest_to(samples, x, block)).long()
+        return torch.from_numpy(loops.nearest_to(samples, x)).long()
     largest = samples.new_full((len(samples),), -math.inf)
     index = torch.zeros(len(samples), dtype=torch.long, device=x.device)
     for start in range(0, len(x), block):
@@ -127,10 +121,8 @@ def mean_of_nearest(
     """
     from unclump._numba import distances as loops
 
-    block = block_size(embeddings)
-    blocks = upper_triangle(len(embeddings), block), block
-    near = apart(embeddings.dtype)
-    return loops.mean_of_nearest(embeddings, *blocks, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
+    blocks, near = upper_triangle(len(embeddings), block_size(embeddings)), apart(embeddings.dtype)
+    return loops.mean_of_nearest(embeddings, blocks, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
 
 
 def mean_square_to_nearest(
@@ -139,7 +131,7 @@ def mean_square_to_nearest(
     """Half the mean square of `distances_to` the nearest of the embeddings' directions; float32 on the CPU."""
     from unclump._numba import distances as loops
 
-    return loops.mean_square_to_nearest(embeddings, samples, 16 * block_size(embeddings), wanted=wanted)
+    return loops.mean_square_to_nearest(embeddings, samples, wanted=wanted)
 
 
 def distances_to(

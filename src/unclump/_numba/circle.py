@@ -11,10 +11,11 @@ import numpy as np
 from jaxtyping import Float32, Float64, Int, UInt32, UInt64
 from torch import Tensor
 
-from unclump._numba import share
+from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.team import team
 
-_A_THREAD = 2**13  # angles, or rows of a table, that are worth a thread
+_A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
 _DIGIT = 11  # bits a pass: three passes for 32, and counts that stay in the fastest cache
 _DIGITS = 2**_DIGIT
@@ -48,12 +49,11 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, T
     arrays = x.numpy(), vectors.contiguous().numpy(), coordinates.numpy(), inverse_norm.numpy()
     if not circles.is_floating_point():
         _check_axes(vectors, x.shape[1])
-    # By our own threads: those of a product by torch would spin on beside ours.
-    along = _along_vectors if circles.is_floating_point() else _along_axes
-    share(lambda start, stop: along(*arrays, start, stop), n, at_least=_A_THREAD)
+    along = _along_vectors_by_team if circles.is_floating_point() else _along_axes_by_team
+    along(*arrays, threads(n, at_least=_A_THREAD))
     squares = np.empty(len(circles))
     there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
-    share(lambda start, stop: _to_even_spacing(*there, start, stop), len(circles), at_least=max(1, _A_THREAD // n))
+    _to_even_spacing_by_team(*there, threads(len(circles), at_least=max(1, _A_THREAD // n)))
     return x.new_tensor(squares.mean() / 2), coordinates
 
 
@@ -62,14 +62,11 @@ def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Ten
     vectors = factor * circles.flatten(end_dim=1) if circles.is_floating_point() else circles.flatten()
     gradient = coefficients.new_empty(coefficients.shape[1], d)
     arrays = coefficients.numpy(), vectors.contiguous().numpy(), gradient.numpy()
-
-    def loop(start: int, stop: int) -> None:
-        if circles.is_floating_point():
-            _from_vectors(*arrays, start, stop)
-        else:
-            _from_axes(*arrays, np.float32(factor), start, stop)
-
-    share(loop, len(gradient), at_least=_A_THREAD)
+    several = threads(len(gradient), at_least=_A_THREAD)
+    if circles.is_floating_point():
+        _from_vectors_by_team(*arrays, several)
+    else:
+        _from_axes_by_team(*arrays, np.float32(factor), several)
     return gradient
 
 
@@ -80,6 +77,40 @@ def _check_axes(axes: Int[Tensor, " m"], d: int) -> None:
         raise ValueError(
             f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(..., {d})"
         )
+
+
+@compiled
+def _along_axes_by_team(
+    x: Table, axes: Int[np.ndarray, " m"], found: Coordinates, inverse_norm: Float32[np.ndarray, " n"], threads: int
+) -> None:
+    team(_along_axes, (x, axes, found, inverse_norm), len(x), threads)
+
+
+@compiled
+def _along_vectors_by_team(
+    x: Table, vectors: Table, found: Coordinates, inverse_norm: Float32[np.ndarray, " n"], threads: int
+) -> None:
+    team(_along_vectors, (x, vectors, found, inverse_norm), len(x), threads)
+
+
+@compiled
+def _from_axes_by_team(
+    given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor: float, threads: int
+) -> None:
+    team(_from_axes, (given, axes, x, factor), len(x), threads)
+
+
+@compiled
+def _from_vectors_by_team(given: Coordinates, vectors: Table, x: Table, threads: int) -> None:
+    team(_from_vectors, (given, vectors, x), len(x), threads)
+
+
+@compiled
+def _to_even_spacing_by_team(
+    coordinates: Coordinates, inverse_norm: Float32[np.ndarray, " n"], smallest: float,
+    squares: Float64[np.ndarray, " k"], threads: int,
+) -> None:  # fmt: skip
+    team(_to_even_spacing, (coordinates, inverse_norm, smallest, squares), len(squares), threads)
 
 
 @compiled_in_any_order

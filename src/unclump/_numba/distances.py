@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.nearest import nearest, nearest_to
-from unclump._numba.pairs import add_escape
+from unclump._numba.forces import add_escape
 from unclump._numba.rows import project, project_rows_backward
 
 Points = Float32[np.ndarray, "n d"]
@@ -22,7 +22,6 @@ Numbers = Int[np.ndarray, " n"]
 def mean_of_nearest(
     embeddings: Float32[Tensor, "n d"],
     blocks: Iterator[tuple[slice, slice]],
-    size: int,
     *,
     kind: str,
     logarithm: bool,
@@ -34,17 +33,17 @@ def mean_of_nearest(
     The gradient, where it is wanted, is that by the embeddings.
     """
     x, inverse_norms = project(embeddings)
-    index, gradient = nearest(x, blocks, size), torch.zeros_like(x if wanted else x[:0])
+    index, gradient = nearest(x, blocks), torch.zeros_like(x if wanted else x[:0])
     arrays = *_arrays(x, inverse_norms), index, kind == "geodesic", kind == "squared", logarithm, apart
     return x.new_tensor(_mean_of_nearest(*arrays, gradient.numpy())), gradient if wanted else None
 
 
 def mean_square_to_nearest(
-    embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], block: int, *, wanted: bool
+    embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], *, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
     """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient."""
     x, inverse_norms = project(embeddings)
-    index, gradient = nearest_to(samples, x, block), torch.zeros_like(x if wanted else x[:0])
+    index, gradient = nearest_to(samples, x), torch.zeros_like(x if wanted else x[:0])
     value = _mean_square_to_nearest(*_arrays(samples, x, inverse_norms), index, gradient.numpy())
     return x.new_tensor(value), gradient if wanted else None
 

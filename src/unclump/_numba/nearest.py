@@ -1,92 +1,200 @@
 r"""Nearest neighbours by products in float32.
 
-Inner products come from BLAS, block by block. One pass over a block keeps the two smallest squared chords of every
-point; where they differ by more than the rounding of float32 the nearest is known, and elsewhere those that rounding
-cannot tell apart are measured again, by differences of coordinates in double precision.
+One pass over a block of products keeps the two smallest squared chords of every point; where they differ by more than
+the rounding of float32 the nearest is known, and elsewhere those that rounding cannot tell apart are measured again, by
+differences of coordinates in double precision.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import partial, reduce
+from collections.abc import Iterable
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int, Int32, Int64
 from torch import Tensor
 
-from unclump._numba import deal, share
-from unclump._numba.compiler import compiled
-from unclump._numba.pairs import Blocks, squared_chord
+from unclump._numba import threads
+from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.forces import squared_chord
+from unclump._numba.product import BLOCK, WIDTH, pack, padded, products, small_blocks
+from unclump._numba.team import team
 
 _ROUNDING = np.float32(4e-6)  # of a squared chord in float32: generous, for thousands of dimensions
-_A_THREAD = 2**18  # pairs that are worth a thread
 _LANES = 16  # minima that are kept side by side, for vector instructions
-_INFINITY = np.float32(np.inf)
+_TWO, _INFINITY = np.float32(2), np.float32(np.inf)
 
 Points = Float32[np.ndarray, "n d"]
 Chords = Float32[np.ndarray, " n"]
 Numbers = Int[np.ndarray, " n"]
+EachChords = Float32[np.ndarray, "t n"]
+EachNumbers = Int[np.ndarray, "t n"]
 
 
-def nearest(x: Float[Tensor, "n d"], blocks: Iterator[tuple[slice, slice]], size: int) -> Int32[np.ndarray, " n"]:
+def nearest(x: Float[Tensor, "n d"], blocks: Iterable[tuple[slice, slice]]) -> Int32[np.ndarray, " n"]:
     """`unclump.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
-    chords, n = Blocks(x.float(), size), len(x)
+    given, places = x.detach().contiguous().numpy(), small_blocks(blocks)
+    (n, d), members = given.shape, threads(len(places), at_least=1)
+    points, squares = np.zeros((padded(n), d), np.float32), np.zeros(padded(n), np.float32)
+    low, next_low, index = np.empty((members, n), np.float32), np.empty((members, n), np.float32), np.empty((members, n), np.int32)
+    _two_nearest_by_team(given, points, squares, places, low, next_low, index)
+    unsure = _unsure(low, next_low, index)
+    if len(unsure) > 0:
+        among = given, points, squares, unsure, low[0], index[0]
+        _search_again_by_team(*among, threads(len(unsure), at_least=1))
+    return index[0]
 
-    def two_nearest(blocks: Sequence[tuple[slice, slice]]) -> tuple[Chords, Chords, Numbers]:
-        low, next_low, index = np.full(n, np.inf, np.float32), np.full(n, np.inf, np.float32), np.zeros(n, np.int32)
-        for rows, columns in blocks:
-            block = chords.squared_chords(rows, columns).numpy()
-            if rows == columns:
-                _leave_out_diagonal(block)  # no point is its own neighbour
-            _keep_columns(block, rows.start, low[columns], next_low[columns], index[columns])
-            if rows != columns:
-                _keep_rows(block, columns.start, low[rows], next_low[rows], index[rows])
-        return low, next_low, index
 
-    low, next_low, index = reduce(_nearer, deal(two_nearest, blocks))
-    unsure = _unsure(low, next_low)
-    for start in range(0, len(unsure), size):
-        some = unsure[start : start + size]
-        smallest, limits = np.full(len(some), np.inf), low[some] + _ROUNDING
-        for column in range(0, n, size):
-            if n <= size:  # the block that holds everything is still there
-                block, places = chords.buffer(n, n).numpy(), some
+def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"]) -> Int32[np.ndarray, " m"]:
+    """`unclump.pairs.nearest_to` of float32: the largest inner product."""
+    index = np.zeros(len(samples), np.int32)
+    tables = samples.contiguous().numpy(), x.contiguous().numpy()
+    _nearest_to_by_team(*tables, index, threads(len(samples), at_least=WIDTH))
+    return index
+
+
+@compiled
+def _two_nearest_by_team(
+    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, places: Int[np.ndarray, "k 4"],
+    low: EachChords, next_low: EachChords, index: EachNumbers,
+) -> None:  # fmt: skip
+    _lay_out(given, x, squares)
+    team(_two_nearest, (x, squares, places, low, next_low, index), len(low), len(low))
+
+
+@compiled_in_any_order
+def _lay_out(given: Float[np.ndarray, "n d"], x: Points, squares: Chords) -> None:
+    for i in range(len(given)):
+        squared = 0.0
+        for j in range(x.shape[1]):
+            x[i, j] = given[i, j]
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        squares[i] = squared
+
+
+@compiled
+def _two_nearest(
+    x: Points, squares: Chords, places: Int[np.ndarray, "k 4"],
+    lows: EachChords, next_lows: EachChords, indices: EachNumbers, start: int, stop: int,
+) -> None:  # fmt: skip
+    """The two smallest squared chords of all points in every so manieth block, and whose the smallest is."""
+    block, panels = np.empty((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, x.shape[1], WIDTH), np.float32)
+    for member in range(start, stop):
+        low, next_low, index = lows[member], next_lows[member], indices[member]
+        low[:], next_low[:], index[:] = np.inf, np.inf, 0
+        packed = -1
+        for k in range(member, len(places), len(lows)):
+            early, early_stop, late, late_stop = places[k]
+            rows, columns, diagonal = late_stop - late, early_stop - early, early == late
+            if early != packed:
+                pack(x, early, columns, panels)
+                packed = early
+            products(x, late, rows, panels, columns, diagonal, block)
+            _to_chords(block, rows, columns, diagonal, squares[late:], squares[early:])
+            part = block[:rows]
+            _keep_columns(part, columns, late, low[early:], next_low[early:], index[early:])
+            _keep_rows(part, columns, early, low[late:], next_low[late:], index[late:])
+
+
+@compiled
+def _to_chords(
+    block: Points, rows: int, columns: int, diagonal: bool, late_squares: Chords, early_squares: Chords
+) -> None:
+    """Squared chords for products; on the diagonal each pair once, and no point is its own neighbour."""
+    for j in range(rows):
+        stop = j if diagonal else columns
+        for i in range(stop):
+            block[j, i] = late_squares[j] + early_squares[i] - _TWO * block[j, i]
+        for i in range(stop, columns):
+            block[j, i] = np.inf
+
+
+@compiled
+def _unsure(low: EachChords, next_low: EachChords, index: EachNumbers) -> Int64[np.ndarray, " k"]:
+    """Bring the threads' nearest together; the points whose two nearest rounding cannot tell apart.
+
+    Where there is NaN, none is sure.
+    """
+    for member in range(1, len(low)):
+        for i in range(low.shape[1]):
+            nearer = low[member, i] < low[0, i]
+            index[0, i] = index[member, i] if nearer else index[0, i]
+            low[0, i], next_low[0, i] = _lowest_two(low[0, i], next_low[0, i], low[member, i], next_low[member, i])
+    return np.flatnonzero(~(next_low[0] - low[0] > _ROUNDING))
+
+
+@compiled
+def _search_again_by_team(
+    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, unsure: Numbers, low: Chords, index: Numbers,
+    threads: int,
+) -> None:  # fmt: skip
+    team(_search_again, (given, x, squares, unsure, low, index), len(unsure), threads)
+
+
+@compiled
+def _search_again(
+    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, unsure: Numbers, low: Chords, index: Numbers,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """Keep the nearest by exact measure of those that rounding cannot tell apart."""
+    n, d = given.shape
+    some, smallest = np.zeros((padded(BLOCK), d), np.float32), np.empty(BLOCK)
+    block, panels = np.empty((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
+    for first in range(start, stop, BLOCK):
+        count = min(BLOCK, stop - first)
+        for a in range(count):
+            some[a], smallest[a] = x[unsure[first + a]], np.inf
+        for column in range(0, n, BLOCK):
+            columns = min(BLOCK, n - column)
+            pack(x, column, columns, panels)
+            products(some, 0, count, panels, columns, False, block)
+            for a in range(count):
+                _measure_again(given, squares, unsure[first + a], column, columns, block[a], low, smallest, a, index)
+
+
+@compiled
+def _measure_again(
+    given: Float[np.ndarray, "n d"], squares: Chords, i: int, column: int, columns: int, products: Chords,
+    low: Chords, smallest: Float64[np.ndarray, " a"], a: int, index: Numbers,
+) -> None:  # fmt: skip
+    """Of one point and a block of others; nothing is nearer than a twin."""
+    for b in range(columns if smallest[a] > 0 else 0):
+        k = column + b
+        if squares[i] + squares[k] - _TWO * products[b] <= low[i] + _ROUNDING and k != i:
+            r2 = squared_chord(given, i, given, k)
+            if r2 < smallest[a]:
+                smallest[a], index[i] = r2, k
+
+
+@compiled
+def _nearest_to_by_team(samples: Points, x: Points, index: Numbers, threads: int) -> None:
+    team(_nearest_to, (samples, x, index), -(-len(samples) // WIDTH), threads)
+
+
+@compiled
+def _nearest_to(samples: Points, x: Points, index: Numbers, start: int, stop: int) -> None:
+    """Samples are dealt out by sixteen; the last points are copied to where rows of zeros follow."""
+    n, d = x.shape
+    block, panels = np.empty((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
+    low, next_low = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
+    last, end, some = (n - 1) // BLOCK * BLOCK, min(stop * WIDTH, len(samples)), np.zeros((padded(BLOCK), d), np.float32)
+    some[: n - last] = x[last:]
+    for first in range(start * WIDTH, end, BLOCK):
+        columns = min(BLOCK, end - first)
+        pack(samples, first, columns, panels)
+        low[:], next_low[:] = np.inf, np.inf
+        for row in range(0, n, BLOCK):
+            rows = min(BLOCK, n - row)
+            if row == last:
+                products(some, 0, rows, panels, columns, False, block)
             else:
-                block, places = chords.squared_chords(some, slice(column, column + size)).numpy(), np.arange(len(some))
-            among = x.detach().contiguous().numpy(), some, column, limits, smallest, index
-            share(partial(_measure_again, block, places, *among), len(some), at_least=1 + _A_THREAD // size)
-    return index
-
-
-def _nearer(one: tuple[Chords, Chords, Numbers], two: tuple[Chords, Chords, Numbers]) -> tuple[Chords, Chords, Numbers]:
-    """The two nearest of all, from the two nearest of both."""
-    low, next_low = np.minimum(one[0], two[0]), np.minimum(one[1], two[1])
-    return low, np.minimum(next_low, np.maximum(one[0], two[0])), np.where(two[0] < one[0], two[2], one[2])
-
-
-def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"], block: int) -> Int32[np.ndarray, " m"]:
-    """`unclump.pairs.nearest_to` of float32: the largest inner product, block by block of the points."""
-    m, away = len(samples), -samples.mT
-    low, next_low, index = np.full(m, np.inf, np.float32), np.empty(m, np.float32), np.zeros(m, np.int32)
-    for start in range(0, len(x), block):
-        points = x[start : start + block]
-        _keep_columns((points @ away).numpy(), start, low, next_low, index)
-    return index
+                products(x, row, rows, panels, columns, False, block)
+            for j in range(rows):
+                for i in range(columns):
+                    block[j, i] = -block[j, i]
+            _keep_columns(block[:rows], columns, row, low, next_low, index[first:])
 
 
 # Indices run over whole ranges, and all is read before it is decided what to write: only so are the loops vectorised.
 # Eight chords are reduced to the lower two before these meet the two that are kept, whose loads and stores would
 # otherwise be most of the work. So it is the first of the eight that is noted, and the one meant is found afterwards.
-
-
-@compiled
-def _leave_out_diagonal(block: Points) -> None:
-    for a in range(len(block)):
-        block[a, a] = np.inf
-
-
-@compiled
-def _unsure(low: Chords, next_low: Chords) -> Int64[np.ndarray, " k"]:
-    """The points whose two nearest rounding cannot tell apart; where there is NaN, none is sure."""
-    return np.flatnonzero(~(next_low - low > _ROUNDING))
 
 
 @compiled
@@ -120,35 +228,36 @@ def _lowest_two_of_eight(
 
 
 @compiled
-def _keep_columns(block: Points, row: int, low: Chords, next_low: Chords, index: Numbers) -> None:
+def _keep_columns(
+    block: Points, columns: int, row: int, low: Chords, next_low: Chords, index: Numbers
+) -> None:
     """Keep the two smallest squared chords of every column's point, and where the smallest is."""
     eights = len(block) // 8 * 8
     for a in range(0, eights, 8):
         here = np.int32(row + a)
-        for b in range(block.shape[1]):
+        for b in range(columns):
             c0, c1, c2, c3 = block[a, b], block[a + 1, b], block[a + 2, b], block[a + 3, b]
             c4, c5, c6, c7 = block[a + 4, b], block[a + 5, b], block[a + 6, b], block[a + 7, b]
             smallest, second, place = low[b], next_low[b], index[b]
             r2, next_r2 = _lowest_two_of_eight(c0, c1, c2, c3, c4, c5, c6, c7)
             index[b] = here if r2 < smallest else place
             low[b], next_low[b] = _lowest_two(smallest, second, r2, next_r2)
-    for b in range(block.shape[1]):
+    for b in range(columns):
         first = index[b] - row
         for a in range(first, first + 8) if 0 <= first < eights else range(0):
             if block[a, b] == low[b]:
                 index[b] = row + a
                 break
     for a in range(eights, len(block)):
-        for b in range(block.shape[1]):
+        for b in range(columns):
             if block[a, b] < low[b]:
                 index[b] = row + a
             low[b], next_low[b] = _lowest_two(low[b], next_low[b], *_pair(block[a, b], _INFINITY))
 
 
 @compiled
-def _keep_rows(block: Points, column: int, low: Chords, next_low: Chords, index: Numbers) -> None:
+def _keep_rows(block: Points, columns: int, column: int, low: Chords, next_low: Chords, index: Numbers) -> None:
     """The same of every row's point: a pair of minima for each lane, and then those of the lanes."""
-    columns = block.shape[1]
     lane, next_lane, places = np.empty(_LANES, np.float32), np.empty(_LANES, np.float32), np.empty(_LANES, np.int32)
     turns = columns // (8 * _LANES)
     for a in range(len(block)):
@@ -178,28 +287,3 @@ def _keep_rows(block: Points, column: int, low: Chords, next_low: Chords, index:
             if block[a, b] < low[a]:
                 index[a] = column + b
             low[a], next_low[a] = _lowest_two(low[a], next_low[a], *_pair(block[a, b], _INFINITY))
-
-
-@compiled
-def _measure_again(
-    block: Float32[np.ndarray, "_ b"],
-    places: Int[np.ndarray, " a"],
-    x: Float[np.ndarray, "n d"],
-    rows: Int[np.ndarray, " a"],
-    column: int,
-    limits: Chords,
-    smallest: Float64[np.ndarray, " a"],
-    index: Numbers,
-    start: int,
-    stop: int,
-) -> None:
-    """Keep the nearest by exact measure of those within the limits; nothing is nearer than a twin."""
-    for a in range(start, stop):
-        i, place = rows[a], places[a]
-        for b in range(block.shape[1]):
-            if smallest[a] == 0:
-                break
-            if block[place, b] <= limits[a] and column + b != i:
-                r2 = squared_chord(x, i, x, column + b)
-                if r2 < smallest[a]:
-                    smallest[a], index[i] = r2, column + b

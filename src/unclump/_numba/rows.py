@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._numba import share
+from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.team import team
 
-_A_THREAD = 2**17  # entries that are worth a thread: a quarter of a millisecond
+_A_THREAD = 2**15  # entries that are worth a thread: some hundredths of a millisecond
 _AT_A_TIME = 16  # rows; of a few hundred dimensions they stay in the fastest cache
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
@@ -33,7 +34,7 @@ def sgd_update(
     """`unclump._updates.sgd_update`, in place: on all rows, or those named."""
     tables = _arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
-    share(lambda start, stop: _sgd(*tables, *choices, start, stop), len(grad), at_least=_least_rows(x))
+    _sgd_by_team(*tables, *choices, _threads(grad))
     _changed(x, momentum_buffer)
 
 
@@ -54,7 +55,7 @@ def adam_update(
     """`unclump._updates.adam_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
     tables = _arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
-    share(lambda start, stop: _adam(*tables, *choices, start, stop), len(grad), at_least=_least_rows(x))
+    _adam_by_team(*tables, *choices, _threads(grad))
     _changed(x, exp_avg, exp_avg_sq, steps)
 
 
@@ -62,7 +63,7 @@ def inverse_norms(x: Tensor) -> Tensor:
     """`unclump.sphere.inverse_norms` of float32."""
     inverse = x.new_empty(x.shape[:-1])
     tables = _arrays(_rows(x.contiguous()), inverse.view(-1))
-    share(lambda start, stop: _inverse_norms(*tables, start, stop), len(tables[0]), at_least=_least_rows(x))
+    _inverse_norms_by_team(*tables, _threads(x))
     return inverse
 
 
@@ -71,7 +72,7 @@ def project(x: Tensor) -> tuple[Tensor, Tensor]:
     x = x.detach().contiguous()
     y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
     tables = _arrays(_rows(x), inverse.view(-1), _rows(y))
-    share(lambda start, stop: project_rows(*tables, start, stop), len(tables[0]), at_least=_least_rows(x))
+    _project_by_team(*tables, _threads(x))
     return y, inverse
 
 
@@ -79,7 +80,7 @@ def project_backward(y: Tensor, inverse: Tensor, grad: Tensor) -> Tensor:
     r"""The gradient by what was projected, :math:`(g - \langle y, g \rangle y) / \lVert x \rVert`."""
     result = torch.empty_like(y)
     tables = _arrays(_rows(y), inverse.view(-1), _rows(grad.contiguous()), _rows(result))
-    share(lambda start, stop: project_rows_backward(*tables, start, stop), len(tables[0]), at_least=_least_rows(y))
+    _project_backward_by_team(*tables, _threads(y))
     return result
 
 
@@ -91,8 +92,8 @@ def _arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
     return tuple(None if tensor is None else tensor.detach().numpy() for tensor in tensors)
 
 
-def _least_rows(x: Tensor) -> int:
-    return max(1, _A_THREAD // x.shape[-1])
+def _threads(x: Tensor) -> int:
+    return threads(x.numel(), at_least=_A_THREAD)
 
 
 def _changed(*tensors: Tensor | None) -> None:
@@ -100,6 +101,40 @@ def _changed(*tensors: Tensor | None) -> None:
     for tensor in tensors:
         if tensor is not None:
             torch.autograd.graph.increment_version(tensor)
+
+
+@compiled
+def _sgd_by_team(
+    x: Points, grad: Points, momentum_buffer: Points | None, rows: Rows | None,
+    lr: float, momentum: float, exact: bool, threads: int,
+) -> None:  # fmt: skip
+    team(_sgd, (x, grad, momentum_buffer, rows, lr, momentum, exact), len(grad), threads)
+
+
+@compiled
+def _adam_by_team(
+    x: Points, grad: Points, exp_avg: Points, exp_avg_sq: Column, steps: Int[np.ndarray, "n 1"], rows: Rows | None,
+    lazy: bool, lr: float, beta1: float, beta2: float, eps: float, exact: bool, threads: int,
+) -> None:  # fmt: skip
+    given = (x, grad, exp_avg, exp_avg_sq, steps, rows, lazy, lr, beta1, beta2, eps, exact)
+    team(_adam, given, len(grad), threads)
+
+
+@compiled
+def _inverse_norms_by_team(x: Points, inverse: Float[np.ndarray, " n"], threads: int) -> None:
+    team(_inverse_norms, (x, inverse), len(x), threads)
+
+
+@compiled
+def _project_by_team(x: Points, inverse: Float[np.ndarray, " n"], y: Points, threads: int) -> None:
+    team(project_rows, (x, inverse, y), len(x), threads)
+
+
+@compiled
+def _project_backward_by_team(
+    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, threads: int
+) -> None:
+    team(project_rows_backward, (y, inverse, grad, result), len(y), threads)
 
 
 # Rows are reached as table[i, j], never as table[i]: a view costs two atomic operations and most of the vectorisation.

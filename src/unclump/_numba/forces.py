@@ -1,0 +1,83 @@
+"""Near pairs: measured exactly, and the forces between them, in double precision."""
+
+import math
+
+import numpy as np
+from jaxtyping import Bool, Float, Float32, Float64, Int
+
+from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.team import team
+
+Points = Float32[np.ndarray, "n d"]
+Lengths = Float64[np.ndarray, " n"]
+Numbers = Int[np.ndarray, "t k"]
+Reals = Float64[np.ndarray, "t k"]
+
+
+@compiled_in_any_order
+def squared_chord(x: Float[np.ndarray, "n d"], i: int, y: Float[np.ndarray, "m d"], k: int) -> float:
+    """By differences in double precision; the order of a sum of squares does not matter."""
+    total = 0.0
+    for j in range(x.shape[1]):
+        difference = np.float64(x[i, j]) - np.float64(y[k, j])
+        total += difference * difference
+    return total
+
+
+@compiled_in_any_order
+def squared_chord_of_directions(x: Points, inverse_norms: Lengths, i: int, k: int) -> float:
+    """Between the points as unit as double precision can make them, by their differences or, near antipodes, sums."""
+    apart, together = 0.0, 0.0
+    for j in range(x.shape[1]):
+        a, b = inverse_norms[i] * np.float64(x[i, j]), inverse_norms[k] * np.float64(x[k, j])
+        apart += (a - b) * (a - b)
+        together += (a + b) * (a + b)
+    return apart if apart <= together else 4 - together
+
+
+@compiled
+def add_near_forces_by_team(
+    x: Points, inverse_norms: Lengths, counts: Int[np.ndarray, " t"], first: Numbers, second: Numbers, r2: Reals,
+    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Float64[np.ndarray, "t n d"],
+) -> None:  # fmt: skip
+    r"""Add to each gradient half that of :math:`\sum w \lVert x_i - x_j \rVert^2` over its near pairs, as unit points."""
+    given = (x, inverse_norms, counts, first, second, r2, coincide, weights, apart, gradients)
+    team(_add_near_forces, given, len(counts), len(counts))
+
+
+@compiled
+def _add_near_forces(
+    x: Points, inverse_norms: Lengths, counts: Int[np.ndarray, " t"], first: Numbers, second: Numbers, r2: Reals,
+    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Float64[np.ndarray, "t n d"],
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    for member in range(start, stop):
+        gradient = gradients[member]
+        for k in range(counts[member]):
+            a, b, weight = first[member, k], second[member, k], weights[member, k]
+            if coincide[member, k]:
+                add_escape(x, a, -weight * apart, gradient, a)
+                add_escape(x, b, weight * apart, gradient, b)
+                continue
+            # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
+            side = 1.0 if r2[member, k] < 2 else -1.0
+            own, other = inverse_norms[a], side * inverse_norms[b]
+            for j in range(x.shape[1]):
+                force = weight * (own * np.float64(x[a, j]) - other * np.float64(x[b, j]))
+                gradient[a, j] += side * force
+                gradient[b, j] -= force
+
+
+@compiled
+def add_escape(x: Points, i: int, weight: float, gradient: Float[np.ndarray, "n d"], row: int) -> None:
+    """Add a multiple of `unclump.pairs.escape`: towards the axis most nearly orthogonal to the point."""
+    axis, squared = 0, 0.0
+    for j in range(x.shape[1]):
+        squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        if abs(x[i, j]) < abs(x[i, axis]):
+            axis = j
+    across = np.float64(x[i, axis])
+    scale = weight / math.sqrt(1 + across * across * (squared - 2))  # the length of axis - across * x, at any norm of x
+    for j in range(x.shape[1]):
+        gradient[row, j] -= scale * across * np.float64(x[i, j])
+    gradient[row, axis] += scale

@@ -1,0 +1,112 @@
+"""Compiled loops on the threads that torch itself uses.
+
+Torch's products and sums run on a team of OpenMP threads, which for some milliseconds stay awake for the next. A
+loop of ours given to this team starts within microseconds, where a thread that sleeps takes a hundred; and threads of
+our own would share the cores with a team that waits for work.
+
+Where torch's threads are of another kind, a small pool takes their place.
+"""
+
+import ctypes
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
+from typing import Any
+
+import llvmlite.binding
+import torch
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+_PIECES = 4  # for each thread: one that wakes late, or shares its core, has fewer
+
+_NUMBER, _SMALL, _POINTER, _NOTHING = ir.IntType(64), ir.IntType(32), ir.IntType(8).as_pointer(), ir.VoidType()
+_WORKER = ir.FunctionType(_NOTHING, [_POINTER])
+_RUN = ir.FunctionType(_NOTHING, [_WORKER.as_pointer(), _POINTER, _SMALL, _SMALL])  # as OpenMP's runtime has it
+_SYMBOL = "unclump_team"
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple[Any, Callable[..., Any]]:
+    """Inside of compiled functions: `team(loop, (a, b), count, threads)` calls `loop(a, b, start, stop)`.
+
+    The ranges make up `range(count)`; whichever thread is free takes the next. On one thread there is one range.
+    """
+    inner = loop.get_call_type(typing, (*given.types, types.int64, types.int64), {})
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, values, count, threads = arguments
+        made = loop.dispatcher.get_compile_result(inner)
+        context.active_code_library.add_linking_library(made.library)
+        many = builder.icmp_signed(">", threads, _NUMBER(1))
+        most = builder.select(many, builder.mul(threads, _NUMBER(_PIECES)), _NUMBER(1))
+        pieces = builder.select(builder.icmp_signed("<", count, most), count, most)
+
+        # What the threads share, on this one's stack: pieces taken so far, pieces, count, and the loop's arguments.
+        shared = ir.LiteralStructType([_NUMBER, _NUMBER, _NUMBER, context.get_value_type(given)])
+        there = cgutils.alloca_once(builder, shared)
+        for place, value in enumerate([_NUMBER(0), pieces, count, values]):
+            builder.store(value, cgutils.gep_inbounds(builder, there, 0, place))
+
+        name = builder.module.get_unique_name("unclump_worker")
+        worker = ir.Function(builder.module, _WORKER, name=name)
+        worker.linkage = "internal"
+        _take_pieces(context, worker, shared, made.fndesc, inner)
+        run = cgutils.get_or_insert_function(builder.module, _RUN, _SYMBOL)
+        data = builder.bitcast(there, _POINTER)
+        with builder.if_else(many) as (by_many, by_one):
+            with by_many:
+                builder.call(run, [worker, data, builder.trunc(threads, _SMALL), _SMALL(0)])
+            with by_one:
+                builder.call(worker, [data])
+        return context.get_dummy_value()
+
+    return types.void(loop, given, types.int64, types.int64), generate
+
+
+def _take_pieces(context: Any, worker: ir.Function, shared: Any, loop: Any, signature: Any) -> None:
+    """What each of the threads does: as long as there are pieces, take one and call the loop."""
+    builder = ir.IRBuilder(worker.append_basic_block("entry"))
+    data = builder.bitcast(worker.args[0], shared.as_pointer())
+    taken = cgutils.gep_inbounds(builder, data, 0, 0)
+    pieces, count, values = (builder.load(cgutils.gep_inbounds(builder, data, 0, place)) for place in (1, 2, 3))
+    arguments = cgutils.unpack_tuple(builder, values, len(signature.args) - 2)
+    take, work, end = (worker.append_basic_block(name) for name in ("take", "work", "end"))
+    builder.branch(take)
+    builder.position_at_end(take)
+    piece = builder.atomic_rmw("add", taken, _NUMBER(1), "monotonic")
+    builder.cbranch(builder.icmp_signed("<", piece, pieces), work, end)
+    builder.position_at_end(work)
+    start = builder.sdiv(builder.mul(count, piece), pieces)
+    stop = builder.sdiv(builder.mul(count, builder.add(piece, _NUMBER(1))), pieces)
+    context.call_internal_no_propagate(builder, loop, signature, [*arguments, start, stop])  # loops raise nothing
+    builder.branch(take)
+    builder.position_at_end(end)
+    builder.ret_void()
+
+
+def _by_a_pool(worker: int, data: int, threads: int, flags: int) -> None:
+    """What OpenMP's runtime does: call the worker on every thread, this one among them, and return when all have."""
+    work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(worker)
+    others = [_pool(os.getpid(), threads).submit(work, data) for _ in range(threads - 1)]
+    work(data)
+    wait([other for other in others if not other.cancel()])  # who has not woken by now is not waited for
+
+
+@lru_cache(maxsize=1)
+def _pool(process: int, threads: int) -> ThreadPoolExecutor:
+    """Threads of this process: a fork copies the object, but not its threads."""
+    return ThreadPoolExecutor(threads, thread_name_prefix="unclump")
+
+
+POOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)(_by_a_pool)
+
+
+def use(function: Any) -> None:
+    """Let the loops that are loaded from now on run on the threads of this function."""
+    llvmlite.binding.add_symbol(_SYMBOL, ctypes.cast(function, ctypes.c_void_p).value)
+
+
+use(getattr(ctypes.CDLL(torch._C.__file__), "GOMP_parallel", POOL))
