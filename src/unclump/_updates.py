@@ -167,17 +167,26 @@ def update_rows(update: Update, x: Tensor, grad: Tensor, *state: Tensor | None, 
                 "expected a sparse gradient of whole rows, as nn.Embedding(sparse=True) gives, "
                 f"got {grad.sparse_dim()} sparse dimensions for a parameter of shape {tuple(x.shape)}; pass a dense one"
             )
-        grad = grad.coalesce()
-        grad, rows = grad.values(), grad.indices()[0]
+        rows, grad = _summed(grad)
     else:
         grad = grad.reshape(-1, x.shape[-1])
     tables = (None if table is None else _rows(table) for table in state)
     in_place(update, _rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
 
 
+def _summed(grad: Tensor) -> tuple[Int[Tensor, " k"], Float[Tensor, "k d"]]:
+    """The rows that a sparse gradient names, each once, and their gradients."""
+    if not grad.is_coalesced() and _numba.usable(grad._values()):
+        from unclump._numba import rows as loops
+
+        return loops.summed_rows(grad._indices()[0], grad._values())
+    grad = grad.coalesce()
+    return grad.indices()[0], grad.values()
+
+
 def _rows(x: Tensor) -> Tensor:
-    """A view of `x`, one row a point."""
-    return x.view(-1, x.shape[-1])
+    """`x` as a table, one row a point."""
+    return x if x.ndim == 2 else x.view(-1, x.shape[-1])
 
 
 def in_place(

@@ -12,7 +12,7 @@ from unclump import _numba
 from unclump._once import once_differentiable
 from unclump.kernels import Kernel
 from unclump.pairs import Block, apart, block_size, bounded, escape, narrow, squared_chord_block, upper_triangle, widen
-from unclump.sphere import project, without_autocast
+from unclump.sphere import project
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
 _GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
@@ -40,13 +40,15 @@ def mean_over_pairs(
 
     Where it is wanted, with the gradient by the embeddings.
     """
-    from unclump._numba import rows as loops
+    if (known := _of_kernel(kernel, embeddings.dtype)) is not None:
+        from unclump._numba import pairs as loops
 
-    x, inverse_norm = loops.project(embeddings)
-    pairs = len(x) * (len(x) - 1)
-    total, gradient = sum_and_gradient(x, kernel, upper_triangle(len(x), block_size(x)), wanted=wanted)
-    # Divided first: by rows of tiny norm, the gradient of the sum may be more than single precision holds.
-    return total / pairs, None if gradient is None else loops.project_backward(x, inverse_norm, gradient / pairs)
+        mean, gradient = loops.mean_over_pairs(embeddings, known, wanted=wanted, most=_most_threads(embeddings))
+        return narrow(embeddings.new_tensor(mean, dtype=torch.float64), embeddings.dtype), gradient
+    with torch.enable_grad():
+        x = embeddings.detach().requires_grad_()
+        total = kernel_sum(project(x), kernel) / (len(x) * (len(x) - 1))
+    return total.detach(), torch.autograd.grad(total, x)[0] if wanted else None
 
 
 def kernel_matrix(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, "n n"]:
@@ -129,9 +131,16 @@ def sum_and_gradient(
 
     The term of a pair is multiplied with the weights of both points, which are constants.
     """
-    if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (table := _table(kernel)) is not None:
-        with without_autocast(x.device):
-            return _sum_in_single(x, kernel, table, blocks, wanted=wanted)
+    if (
+        weight is None
+        and x.dtype is torch.float32
+        and _numba.usable(x)
+        and (known := _of_kernel(kernel, x.dtype)) is not None
+    ):
+        from unclump._numba import pairs as loops
+
+        total, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x))
+        return narrow(x.new_tensor(total, dtype=torch.float64), x.dtype), gradient
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
     for rows, columns in blocks:
@@ -150,41 +159,18 @@ def sum_and_gradient(
     return narrow(total, x.dtype), pairs.collected(x.dtype) if wanted else None
 
 
-def _sum_in_single(
-    x: Tensor, kernel: Kernel, table: Tensor, blocks: Iterable[Block], *, wanted: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The sum and its gradient, far pairs by products in single precision and near ones by differences in double."""
-    from unclump._numba import pairs as loops
-
-    total, gradient = loops.kernel_sum(
-        x,
-        blocks,
-        table,
-        value=kernel,
-        slope=lambda r2: bounded(kernel.derivative(r2)),
-        apart=apart(x.dtype),
-        wanted=wanted,
-        most_threads=max(1, _GRADIENTS // (8 * x.numel())),
-    )
-    return narrow(x.new_tensor(total, dtype=torch.float64), x.dtype), gradient
+def _most_threads(x: Tensor) -> int:
+    """Of those that have a gradient in double precision each."""
+    return max(1, _GRADIENTS // (8 * x.numel()))
 
 
 @lru_cache(maxsize=256)
-def _table(kernel: Kernel) -> Tensor | None:
-    """The kernel of far pairs as 2048 cubics; None where single precision does not serve, or cubics do not.
+def _of_kernel(kernel: Kernel, dtype: torch.dtype) -> Any:
+    """The kernel for the fused loops, or None where it is too steep for single precision."""
+    from unclump._numba import far, pairs
 
-    Nothing may overflow; the rounding of r2, 2e-7, may be 4e-6 of the largest value, and the error of a cubic 1e-6.
-    """
-    from unclump._numba.pairs import NEAR, hermite
-
-    nodes = torch.linspace(NEAR, 4 - NEAR, 2049, dtype=torch.float64)
-    step = (4 - 2 * NEAR) / 2048
-    values, slopes, between = kernel(nodes), kernel.derivative(nodes), nodes[:-1] + step / 2
-    largest, steepest = values.abs().max(), slopes.abs().max()
-    table = hermite(values, slopes, step)
-    error = (table.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - kernel(between)).abs().max()
-    serves = (largest < 1e30) & (steepest < 1e30) & (steepest <= 20 * largest) & (error <= 1e-6 * largest)
-    return table if serves else None
+    found = far.fit(kernel, kernel.derivative)
+    return found and pairs.OfKernel(found, kernel, lambda r2: bounded(kernel.derivative(r2)), apart(dtype))
 
 
 class _KernelMatrix(torch.autograd.Function):

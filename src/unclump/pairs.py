@@ -121,8 +121,8 @@ def mean_of_nearest(
     """
     from unclump._numba import distances as loops
 
-    blocks, near = upper_triangle(len(embeddings), block_size(embeddings)), apart(embeddings.dtype)
-    return loops.mean_of_nearest(embeddings, blocks, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
+    near = apart(embeddings.dtype)
+    return loops.mean_of_nearest(embeddings, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
 
 
 def mean_square_to_nearest(

@@ -94,9 +94,7 @@ def _along_vectors_by_team(
 
 
 @compiled
-def _from_axes_by_team(
-    given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor: float, threads: int
-) -> None:
+def _from_axes_by_team(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor: float, threads: int) -> None:
     team(_from_axes, (given, axes, x, factor), len(x), threads)
 
 

@@ -1,18 +1,22 @@
 """Distances in float32 to points whose numbers are given, what is made of those to the nearest, and their gradients."""
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int
+from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
+from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.nearest import nearest, nearest_to
 from unclump._numba.forces import add_escape
-from unclump._numba.rows import project, project_rows_backward
+from unclump._numba.nearest import nearest_of, nearest_to_each
+from unclump._numba.product import cut, padded
+from unclump._numba.rows import project_rows, project_rows_backward
+from unclump._numba.team import team
+
+_A_THREAD = 2**15  # pairs that are worth a thread
 
 Points = Float32[np.ndarray, "n d"]
 Lengths = Float32[np.ndarray, " n"]
@@ -20,32 +24,29 @@ Numbers = Int[np.ndarray, " n"]
 
 
 def mean_of_nearest(
-    embeddings: Float32[Tensor, "n d"],
-    blocks: Iterator[tuple[slice, slice]],
-    *,
-    kind: str,
-    logarithm: bool,
-    apart: float,
-    wanted: bool,
+    embeddings: Float32[Tensor, "n d"], *, kind: str, logarithm: bool, apart: float, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
     """Minus the mean distance of the embeddings' directions to the nearest other one, or minus that of its logarithm.
 
     The gradient, where it is wanted, is that by the embeddings.
     """
-    x, inverse_norms = project(embeddings)
-    index, gradient = nearest(x, blocks), torch.zeros_like(x if wanted else x[:0])
-    arrays = *_arrays(x, inverse_norms), index, kind == "geodesic", kind == "squared", logarithm, apart
-    return x.new_tensor(_mean_of_nearest(*arrays, gradient.numpy())), gradient if wanted else None
+    (given,), n = _arrays(embeddings), len(embeddings)
+    gradient = np.zeros_like(given if wanted else given[:0])
+    several = threads(n * n, at_least=_A_THREAD)
+    choices = kind == "geodesic", kind == "squared", logarithm, apart
+    value = _mean_of_nearest_by_team(given, *choices, gradient, several)
+    return embeddings.new_tensor(value), torch.from_numpy(gradient) if wanted else None
 
 
 def mean_square_to_nearest(
     embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], *, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
     """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient."""
-    x, inverse_norms = project(embeddings)
-    index, gradient = nearest_to(samples, x), torch.zeros_like(x if wanted else x[:0])
-    value = _mean_square_to_nearest(*_arrays(samples, x, inverse_norms), index, gradient.numpy())
-    return x.new_tensor(value), gradient if wanted else None
+    given, drawn = _arrays(embeddings, samples)
+    gradient = np.zeros_like(given if wanted else given[:0])
+    several = threads(len(given) * len(drawn), at_least=_A_THREAD)
+    value = _mean_square_to_nearest_by_team(drawn, given, gradient, several)
+    return embeddings.new_tensor(value), torch.from_numpy(gradient) if wanted else None
 
 
 def distances(samples: Tensor, x: Tensor, index: Tensor, kind: str, apart: float) -> Tensor:
@@ -104,39 +105,82 @@ def _distances_backward(
 
 
 @compiled
-def _mean_of_nearest(
-    x: Points, inverse_norms: Lengths, index: Numbers, geodesic: bool, squared: bool, logarithm: bool, apart: float,
-    gradient: Points,
-) -> float:  # fmt: skip
-    n, total = len(x), 0.0
-    for i in range(n):
-        r2, s2 = _squares(x, i, x, index[i])
-        chord = apart if r2 == 0 else math.sqrt(r2)
-        distance = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord * chord if squared else chord
-        total -= math.log(distance) if logarithm else distance
-        if len(gradient) > 0:
-            weight = -1 / (n * distance) if logarithm else -1 / n
-            around, along = _slopes(chord, s2, weight, geodesic, squared)
-            _add_both(x, i, x, index[i], apart if r2 == 0 else 0.0, around, along, gradient, gradient)
-    project_rows_backward(x, inverse_norms, gradient, gradient, 0, len(gradient))
-    return total / n
+def _mean_of_nearest_by_team(
+    given: Points, geodesic: bool, squared: bool, logarithm: bool, apart: float, gradient: Points, threads: int
+) -> float:
+    n, d = given.shape
+    x, inverse_norms, squares = (
+        np.zeros((padded(n), d), np.float32),
+        np.empty(n, np.float32),
+        np.zeros(padded(n), np.float32),
+    )
+    team(_project_and_square, (given, x, inverse_norms, squares), n, threads)
+    points = x[:n]
+    index = nearest_of(points, x, squares, cut(np.array([[0, n, 0, n]])), threads)
+    terms, slopes = np.empty(n), np.empty((n, 3))
+    team(_terms, (points, index, geodesic, squared, logarithm, apart, terms, slopes), n, threads)
+    for i in range(len(gradient)):
+        around, along, twin = slopes[i]
+        _add_both(points, i, points, index[i], twin, around, along, gradient, gradient)
+    team(project_rows_backward, (points, inverse_norms, gradient, gradient), len(gradient), threads)
+    return terms.mean()
+
+
+@compiled_in_any_order
+def _project_and_square(
+    given: Points, x: Points, inverse_norms: Lengths, squares: Lengths, start: int, stop: int
+) -> None:
+    project_rows(given, inverse_norms, x, start, stop)
+    for i in range(start, stop):
+        squared = 0.0
+        for j in range(x.shape[1]):
+            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        squares[i] = squared
 
 
 @compiled
-def _mean_square_to_nearest(
-    samples: Points, x: Points, inverse_norms: Lengths, index: Numbers, gradient: Points
-) -> float:
-    m, total = len(samples), 0.0
-    for i in range(m):
+def _terms(
+    x: Points, index: Numbers, geodesic: bool, squared: bool, logarithm: bool, apart: float,
+    terms: Float64[np.ndarray, " n"], slopes: Float64[np.ndarray, "n 3"], start: int, stop: int,
+) -> None:  # fmt: skip
+    """What is averaged; its slopes along the difference and the sum; and how far apart the two are if they coincide."""
+    n = len(x)
+    for i in range(start, stop):
+        r2, s2 = _squares(x, i, x, index[i])
+        chord = apart if r2 == 0 else math.sqrt(r2)
+        distance = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord * chord if squared else chord
+        terms[i] = -math.log(distance) if logarithm else -distance
+        weight = -1 / (n * distance) if logarithm else -1 / n
+        slopes[i, 0], slopes[i, 1] = _slopes(chord, s2, weight, geodesic, squared)
+        slopes[i, 2] = apart if r2 == 0 else 0.0
+
+
+@compiled
+def _mean_square_to_nearest_by_team(samples: Points, given: Points, gradient: Points, threads: int) -> float:
+    n, m = len(given), len(samples)
+    x, inverse_norms = np.empty_like(given), np.empty(n, np.float32)
+    team(project_rows, (given, inverse_norms, x), n, threads)
+    index = nearest_to_each(samples, x, threads)
+    terms, slopes = np.empty(m), np.empty((m, 2))
+    team(_square_terms, (samples, x, index, terms, slopes), m, threads)
+    for i in range(m if len(gradient) > 0 else 0):
+        around, along = slopes[i]
+        _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient, index[i])
+    team(project_rows_backward, (x, inverse_norms, gradient, gradient), len(gradient), threads)
+    return terms.mean()
+
+
+@compiled
+def _square_terms(
+    samples: Points, x: Points, index: Numbers, terms: Float64[np.ndarray, " m"], slopes: Float64[np.ndarray, "m 2"],
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    for i in range(start, stop):
         r2, s2 = _squares(samples, i, x, index[i])
         chord = math.sqrt(r2)
         angle = 2 * math.atan2(chord, math.sqrt(s2))
-        total += angle * angle / 2
-        if len(gradient) > 0:
-            around, along = _slopes(chord, s2, angle / m, True, False)
-            _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient, index[i])
-    project_rows_backward(x, inverse_norms, gradient, gradient, 0, len(gradient))
-    return total / m
+        terms[i] = angle * angle / 2
+        slopes[i, 0], slopes[i, 1] = _slopes(chord, s2, angle / len(samples), True, False)
 
 
 @compiled
@@ -159,15 +203,16 @@ def _add_both(
     by_samples: Points, by_points: Points,
 ) -> None:  # fmt: skip
     """Add the gradients by a sample and by its point; those that coincide are taken `apart`, where it is not zero."""
-    if apart == 0:
-        _add(samples, i, x, k, np.float32(around), np.float32(along), by_samples, i)
-        _add(samples, i, x, k, np.float32(-around), np.float32(along), by_points, k)
-    else:
+    if apart != 0:
         side = (apart if i > k else -apart) * around
         add_escape(x, i, side, by_samples, i)
         add_escape(x, i, -side, by_points, k)
-        _add(x, i, x, i, np.float32(0), np.float32(along), by_samples, i)
-        _add(x, i, x, i, np.float32(0), np.float32(along), by_points, k)
+        around = 0.0
+    push, pull = np.float32(around), np.float32(along)
+    for j in range(x.shape[1]):
+        difference, total = push * (samples[i, j] - x[k, j]), pull * (samples[i, j] + x[k, j])
+        by_samples[i, j] += total + difference
+        by_points[k, j] += total - difference
 
 
 @compiled

@@ -31,32 +31,47 @@ EachNumbers = Int[np.ndarray, "t n"]
 def nearest(x: Float[Tensor, "n d"], blocks: Iterable[tuple[slice, slice]]) -> Int32[np.ndarray, " n"]:
     """`unclump.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
     given, places = x.detach().contiguous().numpy(), small_blocks(blocks)
-    (n, d), members = given.shape, threads(len(places), at_least=1)
-    points, squares = np.zeros((padded(n), d), np.float32), np.zeros(padded(n), np.float32)
-    low, next_low, index = np.empty((members, n), np.float32), np.empty((members, n), np.float32), np.empty((members, n), np.int32)
-    _two_nearest_by_team(given, points, squares, places, low, next_low, index)
-    unsure = _unsure(low, next_low, index)
-    if len(unsure) > 0:
-        among = given, points, squares, unsure, low[0], index[0]
-        _search_again_by_team(*among, threads(len(unsure), at_least=1))
-    return index[0]
+    found: Int32[np.ndarray, " n"] = _nearest_by_team(given, places, threads(len(places), at_least=1))
+    return found
 
 
 def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"]) -> Int32[np.ndarray, " m"]:
     """`unclump.pairs.nearest_to` of float32: the largest inner product."""
-    index = np.zeros(len(samples), np.int32)
     tables = samples.contiguous().numpy(), x.contiguous().numpy()
-    _nearest_to_by_team(*tables, index, threads(len(samples), at_least=WIDTH))
-    return index
+    found: Int32[np.ndarray, " m"] = nearest_to_each(*tables, threads(len(samples), at_least=WIDTH))
+    return found
 
 
 @compiled
-def _two_nearest_by_team(
-    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, places: Int[np.ndarray, "k 4"],
-    low: EachChords, next_low: EachChords, index: EachNumbers,
-) -> None:  # fmt: skip
+def _nearest_by_team(
+    given: Float[np.ndarray, "n d"], places: Int[np.ndarray, "k 4"], threads: int
+) -> Int32[np.ndarray, " n"]:
+    n, d = given.shape
+    x, squares = np.zeros((padded(n), d), np.float32), np.zeros(padded(n), np.float32)
     _lay_out(given, x, squares)
-    team(_two_nearest, (x, squares, places, low, next_low, index), len(low), len(low))
+    return nearest_of(given, x, squares, places, threads)
+
+
+@compiled
+def nearest_of(
+    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, places: Int[np.ndarray, "k 4"], threads: int
+) -> Int32[np.ndarray, " n"]:
+    """The nearest of all points that are given, which in single precision and padded are x, with their squares."""
+    n, members = len(given), min(threads, len(places))
+    low, next_low = np.empty((members, n), np.float32), np.empty((members, n), np.float32)
+    index = np.empty((members, n), np.int32)
+    team(_two_nearest, (x, squares, places, low, next_low, index), members, members)
+    unsure = _unsure(low, next_low, index)
+    team(_search_again, (given, x, squares, unsure, low[0], index[0]), len(unsure), min(threads, len(unsure)))
+    return index[0]
+
+
+@compiled
+def nearest_to_each(samples: Points, x: Points, threads: int) -> Int32[np.ndarray, " m"]:
+    """Samples are dealt out by sixteen."""
+    index = np.zeros(len(samples), np.int32)
+    team(_nearest_to, (samples, x, index), -(-len(samples) // WIDTH), threads)
+    return index
 
 
 @compiled_in_any_order
@@ -121,14 +136,6 @@ def _unsure(low: EachChords, next_low: EachChords, index: EachNumbers) -> Int64[
 
 
 @compiled
-def _search_again_by_team(
-    given: Float[np.ndarray, "n d"], x: Points, squares: Chords, unsure: Numbers, low: Chords, index: Numbers,
-    threads: int,
-) -> None:  # fmt: skip
-    team(_search_again, (given, x, squares, unsure, low, index), len(unsure), threads)
-
-
-@compiled
 def _search_again(
     given: Float[np.ndarray, "n d"], x: Points, squares: Chords, unsure: Numbers, low: Chords, index: Numbers,
     start: int, stop: int,
@@ -164,17 +171,16 @@ def _measure_again(
 
 
 @compiled
-def _nearest_to_by_team(samples: Points, x: Points, index: Numbers, threads: int) -> None:
-    team(_nearest_to, (samples, x, index), -(-len(samples) // WIDTH), threads)
-
-
-@compiled
 def _nearest_to(samples: Points, x: Points, index: Numbers, start: int, stop: int) -> None:
-    """Samples are dealt out by sixteen; the last points are copied to where rows of zeros follow."""
+    """The last points are copied to where rows of zeros follow."""
     n, d = x.shape
     block, panels = np.empty((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
     low, next_low = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
-    last, end, some = (n - 1) // BLOCK * BLOCK, min(stop * WIDTH, len(samples)), np.zeros((padded(BLOCK), d), np.float32)
+    last, end, some = (
+        (n - 1) // BLOCK * BLOCK,
+        min(stop * WIDTH, len(samples)),
+        np.zeros((padded(BLOCK), d), np.float32),
+    )
     some[: n - last] = x[last:]
     for first in range(start * WIDTH, end, BLOCK):
         columns = min(BLOCK, end - first)
@@ -228,9 +234,7 @@ def _lowest_two_of_eight(
 
 
 @compiled
-def _keep_columns(
-    block: Points, columns: int, row: int, low: Chords, next_low: Chords, index: Numbers
-) -> None:
+def _keep_columns(block: Points, columns: int, row: int, low: Chords, next_low: Chords, index: Numbers) -> None:
     """Keep the two smallest squared chords of every column's point, and where the smallest is."""
     eights = len(block) // 8 * 8
     for a in range(0, eights, 8):
@@ -273,8 +277,10 @@ def _keep_rows(block: Points, columns: int, column: int, low: Chords, next_low: 
                 r2, next_r2 = _lowest_two_of_eight(c0, c1, c2, c3, c4, c5, c6, c7)
                 places[k] = np.int32(start) if r2 < smallest else place
                 lane[k], next_lane[k] = _lowest_two(smallest, second, r2, next_r2)
-        best = -1
+        best, nearer = -1, False
         for k in range(_LANES):
+            nearer |= lane[k] < next_low[a]
+        for k in range(_LANES if nearer else 0):
             if lane[k] < low[a]:
                 best = k
             low[a], next_low[a] = _lowest_two(low[a], next_low[a], lane[k], next_lane[k])

@@ -8,7 +8,8 @@ A block has the later points of its pairs for rows and the earlier ones for colu
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,115 +18,159 @@ from torch import Tensor
 
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.far import Far, OfChords, evaluate_cubics, evaluate_polynomial
 from unclump._numba.forces import add_near_forces_by_team, squared_chord_of_directions
 from unclump._numba.product import (
     BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products, small_blocks, times_rows,
 )  # fmt: skip
+from unclump._numba.rows import project_rows, project_rows_backward
 from unclump._numba.team import team
 
-# Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
-NEAR = 0.1
 _COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision
-_LISTED = 4 * BLOCK**2  # near pairs that a thread may list before their kernel is asked for
+_LISTED = 2 * BLOCK**2  # near pairs that a thread may list before their kernel is asked for
 _LARGEST = float(np.finfo(np.float32).max)
-
-# Integers would widen the whole expression.
-_ZERO, _TWO, _THREE, _INFINITY = np.float32(0), np.float32(2), np.float32(3), np.float32(np.inf)
+_A_THREAD = 2**13  # entries of a table that are worth a thread
 
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
+Single = Float32[np.ndarray, " m"]
 Lengths = Float64[np.ndarray, " n"]
 Numbers = Int[np.ndarray, "t k"]
 Gradients = Float64[np.ndarray, "t n d"]
-OfNear = Callable[[Float64[Tensor, " k"]], Float64[Tensor, " k"]]
+
+
+@dataclass(frozen=True)
+class OfKernel:
+    """What the loops have to know of a kernel."""
+
+    far: Far
+    value: OfChords
+    """Of near pairs."""
+    slope: OfChords
+    """Its derivative by the squared chord, bounded."""
+    apart: float
+    """How far apart pairs are taken to be that are nearer than the precision."""
 
 
 def kernel_sum(
-    x: Float32[Tensor, "n d"],
-    blocks: Iterable[tuple[slice, slice]],
-    table: Float32[Tensor, "k 4"],
-    *,
-    value: OfNear,
-    slope: OfNear,
-    apart: float,
-    wanted: bool,
-    most_threads: int,
+    x: Float32[Tensor, "n d"], blocks: Iterable[tuple[slice, slice]], kernel: OfKernel, *, wanted: bool, most: int
 ) -> tuple[float, Float32[Tensor, "n d"] | None]:
     """The sum of a kernel over the pairs of these blocks, each in both orders; and if it is wanted, its gradient.
 
     Args:
         x: Points on the sphere.
         blocks: The earlier and the later points of the pairs; the same points, or others.
-        table: The kernel of far pairs, as cubics of the squared chord.
-        value: The kernel of near pairs.
-        slope: Its derivative by the squared chord.
-        apart: How far apart pairs are taken to be that are nearer than the precision.
+        kernel: Any that is smooth enough.
         wanted: Whether the gradient is.
-        most_threads: Each has a gradient of its own.
+        most: How many threads may be used: each has a gradient of its own.
     """
-    (n, d), places = x.shape, small_blocks(blocks)
-    members = min(threads(len(places), at_least=1), most_threads)
-    points, laid_out = np.zeros((padded(n), d), np.float32), np.zeros((chunks(d), padded(n), WIDTH), np.float32)
-    squares, inverse_norms = np.zeros(padded(n), np.float32), np.empty(n)
-    _lay_out(x.detach().contiguous().numpy(), points, laid_out, squares, inverse_norms)
-    totals, gradients = np.zeros(members), np.zeros((members, n if wanted else 0, d))
+    points = _empty_points(*x.shape)
+    _lay_out(x.detach().contiguous().numpy(), *points)
+    total, gradients = _sum_over_pairs(points, small_blocks(blocks), kernel, wanted=wanted, most=most)
+    return 2 * total, torch.from_numpy(_collected(gradients)) if wanted else None
+
+
+def mean_over_pairs(
+    embeddings: Float32[Tensor, "n d"], kernel: OfKernel, *, wanted: bool, most: int
+) -> tuple[float, Float32[Tensor, "n d"] | None]:
+    """The mean of a kernel over all pairs of the embeddings' directions; and its gradient by the embeddings."""
+    (n, d), given = embeddings.shape, embeddings.detach().contiguous().numpy()
+    points, inverse_norms = _empty_points(n, d), np.empty(n, np.float32)
+    _project_and_lay_out_by_team(given, inverse_norms, *points, threads(n * d, at_least=_A_THREAD))
+    places = small_blocks([(slice(0, n), slice(0, n))])
+    total, gradients = _sum_over_pairs(points, places, kernel, wanted=wanted, most=most)
+    pairs = n * (n - 1)
+    if not wanted:
+        return 2 * total / pairs, None
+    gradient = np.empty_like(given)
+    by_all = gradients, 4 / pairs, points[0], inverse_norms, gradient
+    _collect_by_embeddings_by_team(*by_all, threads(n * d, at_least=_A_THREAD))
+    return 2 * total / pairs, torch.from_numpy(gradient)
+
+
+def _empty_points(n: int, d: int) -> tuple[np.ndarray, ...]:
+    """Room for padded points, the same in chunks, their squared and their inverse norms."""
+    rows, single = padded(n), np.float32
+    return np.zeros((rows, d), single), np.zeros((chunks(d), rows, WIDTH), single), np.zeros(rows, single), np.empty(n)
+
+
+def _sum_over_pairs(
+    points: tuple[np.ndarray, ...], places: Int[np.ndarray, "k 4"], kernel: OfKernel, *, wanted: bool, most: int
+) -> tuple[float, Gradients]:
+    """The sum over pairs in one order, and of every thread a quarter of the gradient of both."""
+    x, _, _, inverse_norms = points
+    members = min(threads(len(places), at_least=1), most)
+    totals, gradients = np.zeros(members), np.zeros((members, len(inverse_norms) if wanted else 0, x.shape[1]))
     next_block, listed = np.arange(members), np.zeros(members, np.int64)
-    first, second = np.empty((2, members, _LISTED), np.int64)
-    r2, weights, coincide = np.empty((members, _LISTED)), np.empty((members, _LISTED)), np.empty((members, _LISTED), bool)
-    near = first, second, r2, coincide
+    first, second = np.empty((2, members, _LISTED), np.int32)
+    r2, weights = np.empty((2, members, _LISTED))
+    near = first, second, r2, np.empty((members, _LISTED), np.bool_)
     while True:
-        state = next_block, listed, totals, gradients, *near
-        _far_by_team(points, laid_out, squares, inverse_norms, places, table.numpy(), apart, *state)
+        _far_by_team(*points, places, *kernel.far, kernel.apart, next_block, listed, totals, gradients, *near)
         for member in np.flatnonzero(listed):
             exact = torch.from_numpy(r2[member, : listed[member]])
-            totals[member] += value(exact).sum().item()
-            if wanted:
-                weights[member, : listed[member]] = slope(exact).numpy()
+            totals[member] += kernel.value(exact).sum().item()
+            weights[member, : listed[member]] = kernel.slope(exact).numpy()
         if wanted and listed.any():
-            add_near_forces_by_team(points, inverse_norms, listed, *near, weights, apart, gradients)
+            add_near_forces_by_team(x, inverse_norms, listed, *near, weights, kernel.apart, gradients)
         if next_block.min() >= len(places):
-            break
-    return 2 * float(totals.sum()), torch.from_numpy(_collected(gradients)) if wanted else None
+            return float(totals.sum()), gradients
 
 
-def hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
-    """The cubics between equally spaced nodes that have these values and slopes, by the fraction of the step."""
-    low, rise = values[:-1], values.diff()
-    first, last = step * slopes[:-1], step * slopes[1:]
-    return torch.stack([low, first, 3 * rise - 2 * first - last, first + last - 2 * rise], dim=1).float()
+@compiled
+def _lay_out(x: Points, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths) -> None:
+    points[: len(x)] = x
+    _lay_out_rows(points, laid_out, squares, inverse_norms, 0, len(x))
+
+
+@compiled
+def _project_and_lay_out_by_team(
+    given: Points, inverse: Single, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
+    threads: int,
+) -> None:  # fmt: skip
+    team(_project_and_lay_out, (given, inverse, points, laid_out, squares, inverse_norms), len(given), threads)
+
+
+@compiled
+def _project_and_lay_out(
+    given: Points, inverse: Single, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    project_rows(given, inverse, points, start, stop)
+    _lay_out_rows(points, laid_out, squares, inverse_norms, start, stop)
 
 
 @compiled_in_any_order
-def _lay_out(
-    x: Points, points: Points, laid_out: Chunks, squares: Float32[np.ndarray, " m"], inverse_norms: Lengths
+def _lay_out_rows(
+    points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths, start: int, stop: int
 ) -> None:
-    width = laid_out.shape[2]
-    for i in range(len(x)):
+    for i in range(start, stop):
         squared = 0.0
-        for j in range(x.shape[1]):
-            points[i, j] = x[i, j]
-            laid_out[j // width, i, j % width] = x[i, j]
-            squared += np.float64(x[i, j]) * np.float64(x[i, j])
+        for j in range(points.shape[1]):
+            squared += np.float64(points[i, j]) * np.float64(points[i, j])
+        for first in range(0, points.shape[1], WIDTH):
+            for j in range(min(WIDTH, points.shape[1] - first)):
+                laid_out[first // WIDTH, i, j] = points[i, first + j]
         squares[i] = squared
         inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0
 
 
 @compiled
 def _far_by_team(
-    x: Points, laid_out: Chunks, squares: Float32[np.ndarray, " m"], inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], table: Float32[np.ndarray, "k 4"], apart: float,
+    x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
+    places: Int[np.ndarray, "k 4"], polynomial: Single, cubics: Matrix, apart: float,
     next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
     first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
 ) -> None:  # fmt: skip
-    given = (x, laid_out, squares, inverse_norms, places, table, apart,
+    given = (x, laid_out, squares, inverse_norms, places, polynomial, cubics, apart,
              next_block, listed, totals, gradients, first, second, r2, coincide)  # fmt: skip
     team(_far, given, len(totals), len(totals))
 
 
 @compiled
 def _far(
-    x: Points, laid_out: Chunks, squares: Float32[np.ndarray, " m"], inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], table: Float32[np.ndarray, "k 4"], apart: float,
+    x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
+    places: Int[np.ndarray, "k 4"], polynomial: Single, cubics: Matrix, apart: float,
     next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
     first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
     start: int, stop: int,
@@ -134,7 +179,6 @@ def _far(
     d, members = x.shape[1], len(totals)
     block, panels = np.zeros((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
     product = np.empty((BLOCK, len(laid_out) * WIDTH), np.float32)
-    nodes, cubics = np.empty(BLOCK, np.int32), np.empty((BLOCK, 4), np.float32)
     by_late, by_early = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for member in range(start, stop):
         count, packed = 0, -1
@@ -145,9 +189,11 @@ def _far(
                 pack(x, early, columns, panels)
                 packed = early
             products(x, late, rows, panels, columns, diagonal, block)
-            totals[member] += _evaluate(
-                block, rows, columns, diagonal, squares[late:], squares[early:], table, nodes, cubics, by_late, by_early
-            )
+            given = block, rows, columns, diagonal, squares[late:], squares[early:]
+            if len(polynomial) > 0:
+                totals[member] += evaluate_polynomial(*given, polynomial, by_late, by_early)
+            else:
+                totals[member] += evaluate_cubics(*given, cubics, by_late, by_early)
             for j in range(rows):
                 if by_late[j] == np.inf:
                     by_late[j] = 0
@@ -169,53 +215,6 @@ def _far(
         listed[member] = count
 
 
-@compiled_in_any_order
-def _evaluate(
-    block: Matrix, rows: int, columns: int, diagonal: bool,
-    late_squares: Float32[np.ndarray, " l"], early_squares: Float32[np.ndarray, " e"],
-    table: Float32[np.ndarray, "k 4"], nodes: Int[np.ndarray, " b"], cubics: Float32[np.ndarray, "b 4"],
-    by_late: Float32[np.ndarray, " b"], by_early: Float32[np.ndarray, " b"],
-) -> float:  # fmt: skip
-    """Replace products by slopes, and near ones by infinity; the sum of the values, and of the slopes both ways.
-
-    The sum of a row's slopes is infinite where a near one is among them. On the diagonal, all above it becomes zero as
-    far as products may read. Each row takes three loops: looking the cubics up is no work for vector instructions, all
-    before and after it is.
-    """
-    reach, total = np.float32(2 - NEAR), 0.0
-    per_step, last = np.float32(table.shape[0] / (4 - 2 * NEAR)), np.int32(table.shape[0] - 1)
-    by_early[:columns] = 0
-    for j in range(rows):
-        own, stop = late_squares[j] - _TWO, j if diagonal else columns
-        for i in range(stop):
-            aside = own + early_squares[i] - _TWO * block[j, i]  # of the middle, 2
-            block[j, i] = aside
-            place = (aside + reach) * per_step
-            nodes[i] = min(np.int32(place if abs(aside) < reach else _ZERO), last)
-        for i in range(stop):
-            node = np.uint32(nodes[i])
-            c0, c1, c2, c3 = table[node, 0], table[node, 1], table[node, 2], table[node, 3]
-            cubics[i, 0], cubics[i, 1], cubics[i, 2], cubics[i, 3] = c0, c1, c2, c3
-        values, slopes, far_ones = _ZERO, _ZERO, _ZERO
-        for i in range(stop):
-            aside = block[j, i]
-            far = abs(aside) < reach  # NaN is not far, and is measured again
-            t = (aside + reach) * per_step - np.float32(nodes[i])
-            c0, c1, c2, c3 = cubics[i, 0], cubics[i, 1], cubics[i, 2], cubics[i, 3]
-            value = c0 + t * (c1 + t * (c2 + t * c3))
-            slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
-            values += value if far else _ZERO
-            slopes += slope if far else _ZERO
-            by_early[i] += slope if far else _ZERO
-            block[j, i] = slope if far else _INFINITY
-            far_ones += np.float32(far)
-        total += np.float64(values)
-        by_late[j] = slopes if far_ones == np.float32(stop) else _INFINITY
-        for i in range(j, min(j + 4, BLOCK)) if diagonal else range(0):
-            block[j, i] = 0
-    return total
-
-
 @compiled
 def _add_gradient(
     totals: Float32[np.ndarray, " b"], x: Points, start: int, count: int, product: Matrix, gradients: Gradients,
@@ -228,14 +227,35 @@ def _add_gradient(
 
 
 @compiled
-def _collected(gradients: Gradients) -> Float32[np.ndarray, "n d"]:
-    """The sum of the threads' gradients, of both points and both orders. What is too large is the largest number."""
-    members, n, d = gradients.shape
-    result = np.empty((n, d), np.float32)
-    for i in range(n):
-        for j in range(d):
-            total = 0.0
-            for member in range(members):
-                total += gradients[member, i, j]
-            result[i, j] = min(max(4 * total, -_LARGEST), _LARGEST)
+def _collected(gradients: Gradients) -> Points:
+    """The gradient by both points, of both orders."""
+    result = np.empty(gradients.shape[1:], np.float32)
+    _collect(gradients, 4.0, result, 0, len(result))
     return result
+
+
+@compiled
+def _collect(gradients: Gradients, factor: float, result: Points, start: int, stop: int) -> None:
+    """The sum of the threads' gradients, times a factor. What is too large becomes the largest number."""
+    for i in range(start, stop):
+        for j in range(result.shape[1]):
+            total = 0.0
+            for member in range(len(gradients)):
+                total += gradients[member, i, j]
+            result[i, j] = min(max(factor * total, -_LARGEST), _LARGEST)
+
+
+@compiled
+def _collect_by_embeddings_by_team(
+    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, threads: int
+) -> None:
+    team(_collect_by_embeddings, (gradients, factor, x, inverse, result), len(result), threads)
+
+
+@compiled
+def _collect_by_embeddings(
+    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, start: int, stop: int
+) -> None:
+    """The same times a factor, by the embeddings instead of their directions."""
+    _collect(gradients, factor, result, start, stop)
+    project_rows_backward(x, inverse, result, result, start, stop)

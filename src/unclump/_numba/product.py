@@ -107,11 +107,12 @@ def chunks(d: int) -> int:
 
 def small_blocks(blocks: Iterable[tuple[slice, slice]]) -> Int[np.ndarray, "k 4"]:
     """Start and stop of the earlier points and of the later ones, of all blocks cut into such of at most `BLOCK`."""
-    return _cut(np.array([(early.start, early.stop, late.start, late.stop) for early, late in blocks], np.int64))
+    return cut(np.array([(early.start, early.stop, late.start, late.stop) for early, late in blocks], np.int64))
 
 
 @compiled
-def _cut(blocks: Int[np.ndarray, "k 4"]) -> Int[np.ndarray, "m 4"]:
+def cut(blocks: Int[np.ndarray, "k 4"]) -> Int[np.ndarray, "m 4"]:
+    """`small_blocks` of start and stop, of earlier and of later points."""
     count = 0
     for early, early_stop, late, late_stop in blocks:
         count += (-(-(early_stop - early) // BLOCK)) * (-(-(late_stop - late) // BLOCK))
