@@ -10,19 +10,13 @@ import pytest
 
 import unclump
 
-# Sizes at which every loop is shared among threads: `seen` holds the jobs, and the processes, in which that was so.
+# Sizes at which every loop is shared among threads.
 JOBS = """
 import os, torch, unclump as uc
 from unclump import _numba
 
 torch.set_num_threads(2)
-seen, current, make_threads = set(), "", _numba._threads
-
-def threads(process, count):
-    seen.add((os.getpid(), current))
-    return make_threads(process, count)
-
-_numba._threads = threads
+assert _numba.threads(100, at_least=1) == 2
 
 def objective(make):
     def job(seed):
@@ -55,15 +49,19 @@ JOBS = {
 }
 
 def work(name, seed=0):
-    global current
-    current = name
     return JOBS[name](seed)
 
 def assert_same(name, found, expected):
     torch.testing.assert_close(found, expected, msg=lambda text: name + ": " + text)
+"""
 
-def assert_shared():
-    assert {name for process, name in seen if process == os.getpid()}, seen  # searches of one block need no threads
+# As where torch has threads of another kind, with the names of the jobs that the pool took part in.
+POOL = """
+from unclump._numba import team
+
+helped, make_pool = set(), team._pool
+team._pool = lambda process, threads: helped.add(current) or make_pool(process, threads)
+team.use(team.POOL)
 """
 
 
@@ -71,14 +69,17 @@ def run(script, **environment):
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env={**os.environ, **environment})
 
 
-def test_four_threads_at_once_get_what_one_gets():
+@pytest.mark.parametrize("pool", ["", POOL], ids=["torch's threads", "a pool"])
+def test_four_threads_at_once_get_what_one_gets(pool):
     run(
-        JOBS
+        pool
+        + JOBS
         + """
 from concurrent.futures import ThreadPoolExecutor
 
 with ThreadPoolExecutor(4) as pool:
     for name in JOBS:
+        current = name
         alone = [work(name, seed) for seed in range(4)]
         for _ in range(3):
             for found, expected in zip(pool.map(work, [name] * 4, range(4)), alone):
@@ -87,7 +88,7 @@ with ThreadPoolExecutor(4) as pool:
     alone = [work(*job) for job in everything]
     for job, found, expected in zip(everything, pool.map(lambda job: work(*job), everything), alone):
         assert_same(job[0], found, expected)
-assert_shared()
+assert "helped" not in globals() or helped == set(JOBS), helped
 """
     )
 
@@ -100,15 +101,13 @@ def test_a_forked_child_gets_what_its_parent_got():
 import signal
 
 expected = {name: work(name) for name in JOBS}
-assert_shared()
 child = os.fork()
 if child == 0:
     signal.alarm(60)  # or a child that waits for threads it does not have would never end
-    torch.set_num_threads(1)  # torch's own do not survive a fork, which is why a data loader's worker does this
-    _numba._torch_threads = lambda: 2  # ours do
+    assert _numba.threads(100, at_least=1) == 1  # whatever torch believes: its threads do not survive a fork
+    torch.set_num_threads(1)  # nor its own operations, which is why a data loader's worker does this
     for name in JOBS:
         assert_same(name, work(name), expected[name])
-    assert_shared()
     os._exit(0)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 for name in JOBS:  # and the parent goes on

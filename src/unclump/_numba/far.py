@@ -6,6 +6,7 @@ values; and leaves the sums of the slopes in `by_late` for rows, infinite where 
 """
 
 from collections.abc import Callable
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -25,19 +26,24 @@ _ZERO, _ONE, _TWO, _THREE, _INFINITY = (np.float32(number) for number in (0, 1, 
 
 Matrix = Float32[np.ndarray, "a b"]
 Single = Float32[np.ndarray, " m"]
+Polynomial = tuple[np.float32, ...]
 OfChords = Callable[[Float64[Tensor, " k"]], Float64[Tensor, " k"]]
 
-_COEFFICIENTS = 15  # enough for Gaussians of chords, and for little else
+_COEFFICIENTS = 13  # of an exponential that is not too steep
 _CUBICS = 2048
 
 
 class Far(NamedTuple):
-    """A kernel of squared chords that are neither near nor those of near antipodes: a polynomial, or many cubics."""
+    """A kernel of squared chords that are neither near nor those of near antipodes; an exponential, of any."""
 
-    polynomial: Float32[np.ndarray, " m"]
-    """Its coefficients, the highest first; of the squared chord, brought to [-1, 1]. Or none."""
+    at_zero: float
+    """Of an exponential, the value at coinciding points."""
+    steepness: float
+    """Of an exponential, as Gaussians of the chord are, the slope over the value; zero for others."""
+    polynomial: Polynomial
+    """The slope of an exponential, by the squared chord brought to [-1, 1]: the highest coefficient first."""
     cubics: Float32[np.ndarray, "k 4"]
-    """Between equally spaced nodes, the lowest coefficient first, of the part of a step; where there is no polynomial."""
+    """Of others, between equally spaced nodes, by the part of a step: the lowest coefficient first."""
 
 
 def fit(value: OfChords, slope: OfChords) -> Far | None:
@@ -51,17 +57,19 @@ def fit(value: OfChords, slope: OfChords) -> Far | None:
     largest, steepest = values.abs().max(), slopes.abs().max()
     if not (largest < 1e30 and steepest < 1e30 and steepest <= 20 * largest):
         return None
-    t = ((nodes - 2) / (2 - NEAR)).float()
-    points = torch.from_numpy(np.polynomial.chebyshev.chebpts1(_COEFFICIENTS))
-    polynomial = _through(points, value(2 + (2 - NEAR) * points))
-    found, steep = _horner(polynomial, t)
-    off, steep_off = (found - values).abs().max(), (steep / (2 - NEAR) - slopes).abs().max()
-    if off <= 1e-6 * largest and steep_off <= 1e-6 * steepest:
-        return Far(polynomial.numpy(), np.empty((0, 4), np.float32))
+    steepness = (slopes[0] / values[0]).item()
+    if steepness != 0 and torch.allclose(slopes, steepness * values, rtol=1e-9, atol=0):
+        points = torch.from_numpy(np.polynomial.chebyshev.chebpts1(_COEFFICIENTS))
+        polynomial = _through(points, slope(2 + (2 - NEAR) * points))
+        t = (nodes - 2) / (2 - NEAR)
+        found = reduce(lambda total, coefficient: total * t + coefficient, polynomial.double())
+        if (found - slopes).abs().max() <= 1e-6 * steepest:
+            at_zero = (values[0] * torch.exp(-steepness * nodes[0])).item()
+            return Far(at_zero, steepness, tuple(polynomial.numpy()), np.empty((0, 4), np.float32))
     step = (4 - 2 * NEAR) / _CUBICS
     cubics = _hermite(values, slopes, step)
     off = (cubics.double() @ nodes.new_tensor([1, 1 / 2, 1 / 4, 1 / 8]) - value(nodes[:-1] + step / 2)).abs().max()
-    return Far(np.empty(0, np.float32), cubics.numpy()) if off <= 1e-6 * largest else None
+    return Far(0.0, 0.0, _COEFFICIENTS * (_ZERO,), cubics.numpy()) if off <= 1e-6 * largest else None
 
 
 def _through(points: Float64[Tensor, " m"], values: Float64[Tensor, " m"]) -> Float32[Tensor, " m"]:
@@ -69,14 +77,6 @@ def _through(points: Float64[Tensor, " m"], values: Float64[Tensor, " m"]) -> Fl
     fitted = np.polynomial.chebyshev.chebfit(points.numpy(), values.numpy(), len(points) - 1)
     lowest_first = torch.from_numpy(np.polynomial.chebyshev.cheb2poly(fitted))  # without zeros at its end
     return torch.cat([lowest_first, lowest_first.new_zeros(len(points) - len(lowest_first))]).flip(0).float()
-
-
-def _horner(polynomial: Float32[Tensor, " m"], t: Float32[Tensor, " k"]) -> tuple[Tensor, Tensor]:
-    """Value and slope, as the loops find them."""
-    value, slope = torch.zeros_like(t), torch.zeros_like(t)
-    for coefficient in polynomial:
-        value, slope = value * t + coefficient, slope * t + value
-    return value, slope
 
 
 def _hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step: float) -> Float32[Tensor, "k 4"]:
@@ -87,33 +87,32 @@ def _hermite(values: Float64[Tensor, " m"], slopes: Float64[Tensor, " m"], step:
 
 
 @compiled_in_any_order
-def evaluate_polynomial(
+def evaluate_exponential(
     block: Matrix, rows: int, columns: int, diagonal: bool, late_squares: Single, early_squares: Single,
-    polynomial: Single, by_late: Single, by_early: Single,
+    polynomial: Polynomial, steepness: float, by_late: Single, by_early: Single,
 ) -> float:  # fmt: skip
-    """By Horner's rule, for the value and the slope."""
+    """The polynomial is that of the slope, by Horner's rule; what is summed is the slope too."""
     total, scale = 0.0, _ONE / _REACH
+    c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12 = polynomial  # a loop over them would not be vectorised
     by_early[:columns] = 0
     for j in range(rows):
         own, stop = late_squares[j] - _TWO, j if diagonal else columns
-        values, slopes, far_ones = _ZERO, _ZERO, _ZERO
+        slopes, far_ones = _ZERO, _ZERO
         for i in range(stop):
             t = scale * (own + early_squares[i] - _TWO * block[j, i])
             far = abs(t) < _ONE  # NaN is not far, and is measured again
-            value, slope = polynomial[0], _ZERO
-            for k in range(1, _COEFFICIENTS):  # known to the compiler, which makes it no loop
-                value, slope = value * t + polynomial[k], slope * t + value
-            slope = scale * slope if far else _ZERO
-            values += value if far else _ZERO
-            slopes += slope
-            by_early[i] += slope
+            high = ((((c0 * t + c1) * t + c2) * t + c3) * t + c4) * t + c5
+            slope = ((((((high * t + c6) * t + c7) * t + c8) * t + c9) * t + c10) * t + c11) * t + c12
+            counts = np.float32(far)  # a product, for a choice would be a store of some lanes, which takes long
+            slopes += counts * slope
+            by_early[i] += counts * slope
             block[j, i] = slope if far else _INFINITY
-            far_ones += _ONE if far else _ZERO
-        total += np.float64(values)
+            far_ones += counts
+        total += np.float64(slopes)
         by_late[j] = slopes if far_ones == np.float32(stop) else _INFINITY
         for i in range(j, min(j + 4, BLOCK)) if diagonal else range(0):
             block[j, i] = 0
-    return total
+    return total / steepness
 
 
 @compiled_in_any_order
@@ -145,11 +144,12 @@ def evaluate_cubics(
             c0, c1, c2, c3 = here[i, 0], here[i, 1], here[i, 2], here[i, 3]
             value = c0 + t * (c1 + t * (c2 + t * c3))
             slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))
-            values += value if far else _ZERO
-            slopes += slope if far else _ZERO
-            by_early[i] += slope if far else _ZERO
+            counts = np.float32(far)
+            values += counts * value
+            slopes += counts * slope
+            by_early[i] += counts * slope
             block[j, i] = slope if far else _INFINITY
-            far_ones += np.float32(far)
+            far_ones += counts
         total += np.float64(values)
         by_late[j] = slopes if far_ones == np.float32(stop) else _INFINITY
         for i in range(j, min(j + 4, BLOCK)) if diagonal else range(0):

@@ -52,20 +52,28 @@ def _add_near_forces(
     start: int, stop: int,
 ) -> None:  # fmt: skip
     for member in range(start, stop):
-        gradient = gradients[member]
         for k in range(counts[member]):
-            a, b, weight = first[member, k], second[member, k], weights[member, k]
-            if coincide[member, k]:
-                add_escape(x, a, -weight * apart, gradient, a)
-                add_escape(x, b, weight * apart, gradient, b)
-                continue
-            # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
-            side = 1.0 if r2[member, k] < 2 else -1.0
-            own, other = inverse_norms[a], side * inverse_norms[b]
-            for j in range(x.shape[1]):
-                force = weight * (own * np.float64(x[a, j]) - other * np.float64(x[b, j]))
-                gradient[a, j] += side * force
-                gradient[b, j] -= force
+            pair = first[member, k], second[member, k], r2[member, k], coincide[member, k], weights[member, k]
+            add_force(x, inverse_norms, *pair, apart, gradients, member)
+
+
+@compiled
+def add_force(
+    x: Points, inverse_norms: Lengths, a: int, b: int, r2: float, coincide: bool, weight: float, apart: float,
+    gradients: Float64[np.ndarray, "t n d"], member: int,
+) -> None:  # fmt: skip
+    """That between two points; those that coincide are taken apart."""
+    if coincide:
+        add_escape(x, a, -weight * apart, gradients[member], a)
+        add_escape(x, b, weight * apart, gradients[member], b)
+        return
+    # Towards an antipode the same force, without its part that is normal to the sphere, has small numbers.
+    side = 1.0 if r2 < 2 else -1.0
+    own, other = inverse_norms[a], side * inverse_norms[b]
+    for j in range(x.shape[1]):
+        force = weight * (own * np.float64(x[a, j]) - other * np.float64(x[b, j]))
+        gradients[member, a, j] += side * force
+        gradients[member, b, j] -= force
 
 
 @compiled

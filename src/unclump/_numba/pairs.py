@@ -18,8 +18,8 @@ from torch import Tensor
 
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.far import Far, OfChords, evaluate_cubics, evaluate_polynomial
-from unclump._numba.forces import add_near_forces_by_team, squared_chord_of_directions
+from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
+from unclump._numba.forces import add_force, add_near_forces_by_team, squared_chord_of_directions
 from unclump._numba.product import (
     BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products, small_blocks, times_rows,
 )  # fmt: skip
@@ -102,9 +102,10 @@ def _sum_over_pairs(
     members = min(threads(len(places), at_least=1), most)
     totals, gradients = np.zeros(members), np.zeros((members, len(inverse_norms) if wanted else 0, x.shape[1]))
     next_block, listed = np.arange(members), np.zeros(members, np.int64)
-    first, second = np.empty((2, members, _LISTED), np.int32)
-    r2, weights = np.empty((2, members, _LISTED))
-    near = first, second, r2, np.empty((members, _LISTED), np.bool_)
+    most_listed = _LISTED if kernel.far.steepness == 0 else 0  # the loops know exponentials themselves
+    first, second = np.empty((2, members, most_listed), np.int32)
+    r2, weights = np.empty((2, members, most_listed))
+    near = first, second, r2, np.empty((members, most_listed), np.bool_)
     while True:
         _far_by_team(*points, places, *kernel.far, kernel.apart, next_block, listed, totals, gradients, *near)
         for member in np.flatnonzero(listed):
@@ -158,11 +159,11 @@ def _lay_out_rows(
 @compiled
 def _far_by_team(
     x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], polynomial: Single, cubics: Matrix, apart: float,
+    places: Int[np.ndarray, "k 4"], at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
     next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
     first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
 ) -> None:  # fmt: skip
-    given = (x, laid_out, squares, inverse_norms, places, polynomial, cubics, apart,
+    given = (x, laid_out, squares, inverse_norms, places, at_zero, steepness, polynomial, cubics, apart,
              next_block, listed, totals, gradients, first, second, r2, coincide)  # fmt: skip
     team(_far, given, len(totals), len(totals))
 
@@ -170,7 +171,7 @@ def _far_by_team(
 @compiled
 def _far(
     x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], polynomial: Single, cubics: Matrix, apart: float,
+    places: Int[np.ndarray, "k 4"], at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
     next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
     first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
     start: int, stop: int,
@@ -182,7 +183,7 @@ def _far(
     by_late, by_early = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for member in range(start, stop):
         count, packed = 0, -1
-        while next_block[member] < len(places) and count + BLOCK * BLOCK <= r2.shape[1]:
+        while next_block[member] < len(places) and (steepness != 0 or count + BLOCK * BLOCK <= r2.shape[1]):
             early, early_stop, late, late_stop = places[next_block[member]]
             rows, columns, diagonal = late_stop - late, early_stop - early, early == late
             if early != packed:
@@ -190,22 +191,32 @@ def _far(
                 packed = early
             products(x, late, rows, panels, columns, diagonal, block)
             given = block, rows, columns, diagonal, squares[late:], squares[early:]
-            if len(polynomial) > 0:
-                totals[member] += evaluate_polynomial(*given, polynomial, by_late, by_early)
+            if steepness != 0:
+                totals[member] += evaluate_exponential(*given, polynomial, steepness, by_late, by_early)
             else:
                 totals[member] += evaluate_cubics(*given, cubics, by_late, by_early)
             for j in range(rows):
-                if by_late[j] == np.inf:
-                    by_late[j] = 0
-                    for i in range(j if diagonal else columns):
-                        if block[j, i] == np.inf:
-                            exact = squared_chord_of_directions(x, inverse_norms, early + i, late + j)
-                            first[member, count], second[member, count] = early + i, late + j
-                            coincide[member, count] = exact <= _COINCIDENT
-                            r2[member, count] = apart * apart if coincide[member, count] else exact
-                            block[j, i] = 0
-                            count += 1
+                if by_late[j] < np.inf:
+                    continue
+                by_late[j] = 0
+                for i in range(j if diagonal else columns):
+                    if block[j, i] < np.inf:
                         by_late[j] += block[j, i]
+                        continue
+                    block[j, i] = 0
+                    a, b = early + i, late + j
+                    exact = squared_chord_of_directions(x, inverse_norms, a, b)
+                    twins = exact <= _COINCIDENT
+                    exact = apart * apart if twins else exact
+                    if steepness != 0:
+                        value = at_zero * math.exp(steepness * exact)
+                        totals[member] += value
+                        if gradients.shape[1] > 0:
+                            add_force(x, inverse_norms, a, b, exact, twins, steepness * value, apart, gradients, member)
+                    else:
+                        first[member, count], second[member, count] = a, b
+                        r2[member, count], coincide[member, count] = exact, twins
+                        count += 1
             if gradients.shape[1] > 0:
                 times_rows(block, rows, laid_out, early, columns, diagonal, product)
                 _add_gradient(by_late, x, late, rows, product, gradients, member)
