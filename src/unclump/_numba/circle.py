@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
 from unclump._numba.team import team
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
@@ -41,7 +42,7 @@ def _arc_tangent() -> tuple[np.float32, ...]:
 _A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7, _A8, _A9 = _arc_tangent()
 
 
-def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, Tensor]:
+def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Tensor]:
     """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
     x = x.detach().contiguous()
     n, vectors = len(x), circles.flatten(end_dim=1)
@@ -54,19 +55,18 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[Tensor, T
     squares = np.empty(len(circles))
     there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
     _to_even_spacing_by_team(*there, threads(len(circles), at_least=max(1, _A_THREAD // n)))
-    return x.new_tensor(squares.mean() / 2), coordinates
+    return float(squares.mean()) / 2, coordinates
 
 
 def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Tensor:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
-    vectors = factor * circles.flatten(end_dim=1) if circles.is_floating_point() else circles.flatten()
     gradient = coefficients.new_empty(coefficients.shape[1], d)
-    arrays = coefficients.numpy(), vectors.contiguous().numpy(), gradient.numpy()
     several = threads(len(gradient), at_least=_A_THREAD)
+    given = coefficients.numpy(), circles.flatten(end_dim=1 if circles.is_floating_point() else -1).contiguous().numpy(), gradient.numpy(), np.float32(factor)
     if circles.is_floating_point():
-        _from_vectors_by_team(*arrays, several)
+        _from_vectors_by_team(*given, several)
     else:
-        _from_axes_by_team(*arrays, np.float32(factor), several)
+        _from_axes_by_team(*given, several)
     return gradient
 
 
@@ -99,8 +99,12 @@ def _from_axes_by_team(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table
 
 
 @compiled
-def _from_vectors_by_team(given: Coordinates, vectors: Table, x: Table, threads: int) -> None:
-    team(_from_vectors, (given, vectors, x), len(x), threads)
+def _from_vectors_by_team(given: Coordinates, vectors: Table, x: Table, factor: float, threads: int) -> None:
+    laid_out = np.zeros((chunks(x.shape[1]), len(vectors), WIDTH), np.float32)
+    for m in range(len(vectors)):
+        for j in range(x.shape[1]):
+            laid_out[j // WIDTH, m, j % WIDTH] = factor * vectors[m, j]
+    team(_from_vectors, (given, laid_out, x), len(x), threads)
 
 
 @compiled
@@ -112,10 +116,16 @@ def _to_even_spacing_by_team(
 
 
 @compiled_in_any_order
-def _inverse_norm(x: Table, i: int) -> Any:
+def _squared(x: Table, i: int) -> Any:
     squared = _ZERO
     for j in range(x.shape[1]):
         squared += x[i, j] * x[i, j]
+    return squared
+
+
+@compiled_in_any_order
+def _inverse_norm(squared: float, x: Table, i: int) -> Any:
+    """One over the norm of a row, whose square in single precision serves if it is neither tiny nor huge."""
     if squared > np.float32(1e-30) and squared < np.float32(1e30):
         return _ONE / math.sqrt(squared)
     wide = 0.0  # in double precision the squares of single neither vanish nor overflow
@@ -134,7 +144,7 @@ def _along_axes(
     stop: int,
 ) -> None:
     for i in range(start, stop):
-        inverse_norm[i] = _inverse_norm(x, i)
+        inverse_norm[i] = _inverse_norm(_squared(x, i), x, i)
         for m in range(len(axes)):
             found[m, i] = x[i, axes[m]]
 
@@ -148,14 +158,31 @@ def _along_vectors(
     start: int,
     stop: int,
 ) -> None:
-    for i in range(start, stop):
-        inverse_norm[i] = _inverse_norm(x, i)
-        for m in range(0, len(vectors), 2):
-            along, across = _ZERO, _ZERO
+    """Of one circle all sums at once; of many, products with tiles of sixteen vectors."""
+    if len(vectors) == 2:
+        for i in range(start, stop):
+            squared, along, across = _ZERO, _ZERO, _ZERO
             for j in range(x.shape[1]):
-                along += x[i, j] * vectors[m, j]
-                across += x[i, j] * vectors[m + 1, j]
-            found[m, i], found[m + 1, i] = along, across
+                squared += x[i, j] * x[i, j]
+                along += x[i, j] * vectors[0, j]
+                across += x[i, j] * vectors[1, j]
+            found[0, i], found[1, i], inverse_norm[i] = along, across, _inverse_norm(squared, x, i)
+        return
+    panels = np.empty((-(-len(vectors) // WIDTH), x.shape[1], WIDTH), np.float32)
+    pack(vectors, 0, len(vectors), panels)
+    block, last = np.empty((BLOCK, len(panels) * WIDTH), np.float32), np.zeros((padded(BLOCK), x.shape[1]), np.float32)
+    for first in range(start, stop, BLOCK):
+        count = min(BLOCK, stop - first)
+        if first + padded(count) <= len(x):
+            products(x, first, count, panels, len(vectors), False, block)
+        else:  # where rows of zeros must follow
+            last[:count] = x[first : first + count]
+            products(last, 0, count, panels, len(vectors), False, block)
+        for i in range(count):
+            inverse_norm[first + i] = _inverse_norm(_squared(x, first + i), x, first + i)
+        for m in range(len(vectors)):
+            for i in range(count):
+                found[m, first + i] = block[i, m]
 
 
 @compiled
@@ -168,17 +195,18 @@ def _from_axes(given: Coordinates, axes: Int[np.ndarray, " m"], x: Table, factor
 
 
 @compiled
-def _from_vectors(given: Coordinates, vectors: Table, x: Table, start: int, stop: int) -> None:
-    """Two circles at a time, after the first if their number is odd: reading and writing x is what takes the time."""
-    odd = len(vectors) % 4
-    for i in range(start, stop):
-        a, b = (given[0, i], given[1, i]) if odd else (_ZERO, _ZERO)
-        for j in range(x.shape[1]):
-            x[i, j] = a * vectors[0, j] + b * vectors[1, j]
-        for m in range(odd, len(vectors), 4):
-            a, b, c, d = given[m, i], given[m + 1, i], given[m + 2, i], given[m + 3, i]
-            for j in range(x.shape[1]):
-                x[i, j] += a * vectors[m, j] + b * vectors[m + 1, j] + c * vectors[m + 2, j] + d * vectors[m + 3, j]
+def _from_vectors(given: Coordinates, vectors: Chunks, x: Table, start: int, stop: int) -> None:
+    """Products with tiles of sixteen coordinates, written where they belong; at the edges, by way of a copy."""
+    m, d = len(given), x.shape[1]
+    last, copy = np.zeros((m, BLOCK), np.float32), np.empty((BLOCK, len(vectors) * WIDTH), np.float32)
+    for first in range(start, stop, BLOCK):
+        count = min(BLOCK, stop - first)
+        if count == BLOCK and d == copy.shape[1]:
+            columns_times(given, first, count, vectors, 0, m, False, x, first)
+        else:
+            last[:, :count] = given[:, first : first + count]
+            columns_times(last, 0, count, vectors, 0, m, False, copy, 0)
+            x[first : first + count] = copy[:count, :d]
 
 
 @compiled

@@ -220,7 +220,7 @@ def _far(
             if gradients.shape[1] > 0:
                 times_rows(block, rows, laid_out, early, columns, diagonal, product)
                 _add_gradient(by_late, x, late, rows, product, gradients, member)
-                columns_times(block, columns, laid_out, late, rows, diagonal, product)
+                columns_times(block, 0, columns, laid_out, late, rows, diagonal, product, 0)
                 _add_gradient(by_early, x, early, columns, product, gradients, member)
             next_block[member] += members
         listed[member] = count

@@ -161,11 +161,13 @@ def times_rows(block: Matrix, count: int, x: Chunks, start: int, columns: int, t
 
 
 @compiled
-def columns_times(block: Matrix, columns: int, x: Chunks, start: int, count: int, triangle: bool, out: Matrix) -> None:
-    """The same of the block's columns: its transpose times rows of x."""
+def columns_times(
+    block: Matrix, column: int, columns: int, x: Chunks, start: int, count: int, triangle: bool, out: Matrix, row: int
+) -> None:
+    """The same of some of the block's columns: its transpose times rows of x, into rows of `out`."""
     size = block.shape[1]
     for j in range(len(x)):
         for i in range(0, columns, _ROWS):
             first = i if triangle else 0
-            b, o = (j * x.shape[1] + start + first) * WIDTH, i * out.shape[1] + j * WIDTH
-            _tile(block, first * size + i, 1, size, x, b, WIDTH, count - first, out, o, out.shape[1])
+            b, o = (j * x.shape[1] + start + first) * WIDTH, (row + i) * out.shape[1] + j * WIDTH
+            _tile(block, first * size + column + i, 1, size, x, b, WIDTH, count - first, out, o, out.shape[1])

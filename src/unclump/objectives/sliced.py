@@ -46,11 +46,7 @@ def sliced(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
         tensor(0.0625)
     """
     check_points(x, at_least=2)
-    x = full_precision(x)
-    if circles.is_floating_point():
-        check_same_dimension(x, circles, "circles")
-    with without_autocast(x.device):
-        return _to_even_spacing(x, circles)
+    return _scaled(x, circles, 1.0, 0.0)
 
 
 def ssw(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
@@ -72,34 +68,45 @@ def ssw(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
         >>> ssw(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([[0, 1]])) * 48  # evenly spaced: 1 / (12 n^2)
         tensor(1.)
     """
+    check_points(x, at_least=2)
     n = len(x)
-    return sliced(x, circles) * (2 / (n * (2 * math.pi) ** 2)) + 1 / (12 * n**2)
+    return _scaled(x, circles, 2 / (n * (2 * math.pi) ** 2), 1 / (12 * n**2))
+
+
+def _scaled(x: Tensor, circles: Circles, factor: float, summand: float) -> Tensor:
+    """`sliced`, times a factor and plus a summand."""
+    x = full_precision(x)
+    if circles.is_floating_point():
+        check_same_dimension(x, circles, "circles")
+    with without_autocast(x.device):
+        return _to_even_spacing(x, circles, factor, summand)
 
 
 class _ToEvenSpacing(torch.autograd.Function):
-    r"""The distance to even spacing, with its gradient in closed form: no graph over the sort.
+    r"""The distance to even spacing, times a factor and plus a summand, with its gradient in closed form.
 
     .. math:: (\theta_i - \hat\theta_i) \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}
         {\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
 
     Angles do not change with the points' lengths, and this is the gradient at any length: no table of unit vectors is
-    needed, there or back.
+    needed, there or back; nor a graph over the sort.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        ctx.d, ctx.fused = x.shape[1], x.dtype is torch.float32 and _numba.usable(x)
+    def forward(ctx: Any, x: Tensor, circles: Tensor, factor: float, summand: float) -> Tensor:
+        ctx.d, ctx.factor, ctx.fused = x.shape[1], factor, x.dtype is torch.float32 and _numba.usable(x)
         # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
         smallest = torch.finfo(x.dtype).eps ** 2
         if ctx.fused:
             from unclump._numba import circle as loops
 
-            value, coefficients = loops.even_spacing(x, circles, smallest)
+            distance, coefficients = loops.even_spacing(x, circles, smallest)
+            value = x.new_tensor(factor * distance + summand)
         else:
             coordinates = circle_coordinates(x.detach(), circles)
             along, across = coordinates.unbind(dim=1)
             gap = unevenness(torch.atan2(across, along))
-            value = gap.square().sum() / (2 * len(circles))
+            value = gap.square().sum() * (factor / (2 * len(circles))) + summand
             coefficients = _coefficients(coordinates, gap, inverse_norms(x), smallest)
         ctx.save_for_backward(coefficients, circles)
         ctx.inputs = (x,)
@@ -107,17 +114,19 @@ class _ToEvenSpacing(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None, None]:
         coefficients, circles = ctx.saved_tensors
         with without_autocast(grad_output.device):
             if ctx.fused:
                 from unclump._numba import circle as loops
 
-                return loops.combine(coefficients, circles, ctx.d, grad_output.item()), None
-            return _combine(grad_output * coefficients, circles, ctx.d), None
+                gradient = loops.combine(coefficients, circles, ctx.d, ctx.factor * grad_output.item())
+            else:
+                gradient = _combine(ctx.factor * grad_output * coefficients, circles, ctx.d)
+        return gradient, None, None, None
 
 
-_to_even_spacing: Callable[[Tensor, Tensor], Tensor] = _ToEvenSpacing.apply
+_to_even_spacing: Callable[[Tensor, Tensor, float, float], Tensor] = _ToEvenSpacing.apply
 
 
 class _Angles(torch.autograd.Function):
