@@ -139,8 +139,8 @@ def sum_and_gradient(
     ):
         from unclump._numba import pairs as loops
 
-        total, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x))
-        return narrow(x.new_tensor(total, dtype=torch.float64), x.dtype), gradient
+        both, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x))
+        return narrow(x.new_tensor(both, dtype=torch.float64), x.dtype), gradient
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
     for rows, columns in blocks:

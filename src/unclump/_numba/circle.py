@@ -62,7 +62,12 @@ def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Ten
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     gradient = coefficients.new_empty(coefficients.shape[1], d)
     several = threads(len(gradient), at_least=_A_THREAD)
-    given = coefficients.numpy(), circles.flatten(end_dim=1 if circles.is_floating_point() else -1).contiguous().numpy(), gradient.numpy(), np.float32(factor)
+    given = (
+        coefficients.numpy(),
+        circles.flatten(end_dim=1 if circles.is_floating_point() else -1).contiguous().numpy(),
+        gradient.numpy(),
+        np.float32(factor),
+    )
     if circles.is_floating_point():
         _from_vectors_by_team(*given, several)
     else:

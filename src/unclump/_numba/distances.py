@@ -123,7 +123,7 @@ def _mean_of_nearest_by_team(
         around, along, twin = slopes[i]
         _add_both(points, i, points, index[i], twin, around, along, gradient, gradient)
     team(project_rows_backward, (points, inverse_norms, gradient, gradient), len(gradient), threads)
-    return terms.mean()
+    return float(terms.mean())
 
 
 @compiled_in_any_order
@@ -167,7 +167,7 @@ def _mean_square_to_nearest_by_team(samples: Points, given: Points, gradient: Po
         around, along = slopes[i]
         _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient, index[i])
     team(project_rows_backward, (x, inverse_norms, gradient, gradient), len(gradient), threads)
-    return terms.mean()
+    return float(terms.mean())
 
 
 @compiled

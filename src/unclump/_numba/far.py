@@ -47,7 +47,7 @@ class Far(NamedTuple):
 
 
 def fit(value: OfChords, slope: OfChords) -> Far | None:
-    """A kernel of far pairs, from its value and slope at given squared chords; None where single precision is too little.
+    """A kernel of far pairs, from its value and slope at squared chords; None where single precision is too little.
 
     Nothing may overflow; the rounding of squared chords, 2e-7, may be 4e-6 of the largest value; and the fit may be off
     by 1e-6 of the largest value.

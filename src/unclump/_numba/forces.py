@@ -1,6 +1,7 @@
 """Near pairs: measured exactly, and the forces between them, in double precision."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
@@ -12,6 +13,18 @@ Points = Float32[np.ndarray, "n d"]
 Lengths = Float64[np.ndarray, " n"]
 Numbers = Int[np.ndarray, "t k"]
 Reals = Float64[np.ndarray, "t k"]
+
+
+class Near(NamedTuple):
+    """Near pairs that every thread has found."""
+
+    first: Numbers
+    """The earlier of both points."""
+    second: Numbers
+    """The later one."""
+    r2: Reals
+    """Their squared chord, exact; or what those that coincide are taken to have."""
+    coincide: Bool[np.ndarray, "t k"]
 
 
 @compiled_in_any_order
@@ -40,7 +53,7 @@ def add_near_forces_by_team(
     x: Points, inverse_norms: Lengths, counts: Int[np.ndarray, " t"], first: Numbers, second: Numbers, r2: Reals,
     coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Float64[np.ndarray, "t n d"],
 ) -> None:  # fmt: skip
-    r"""Add to each gradient half that of :math:`\sum w \lVert x_i - x_j \rVert^2` over its near pairs, as unit points."""
+    r"""Add to each gradient half that of :math:`\sum w \lVert x_i - x_j \rVert^2` over its pairs, as unit points."""
     given = (x, inverse_norms, counts, first, second, r2, coincide, weights, apart, gradients)
     team(_add_near_forces, given, len(counts), len(counts))
 

@@ -49,7 +49,8 @@ def _nearest_by_team(
     n, d = given.shape
     x, squares = np.zeros((padded(n), d), np.float32), np.zeros(padded(n), np.float32)
     _lay_out(given, x, squares)
-    return nearest_of(given, x, squares, places, threads)
+    found: Int32[np.ndarray, " n"] = nearest_of(given, x, squares, places, threads)
+    return found
 
 
 @compiled
@@ -63,7 +64,8 @@ def nearest_of(
     team(_two_nearest, (x, squares, places, low, next_low, index), members, members)
     unsure = _unsure(low, next_low, index)
     team(_search_again, (given, x, squares, unsure, low[0], index[0]), len(unsure), min(threads, len(unsure)))
-    return index[0]
+    found: Int32[np.ndarray, " n"] = index[0]
+    return found
 
 
 @compiled
@@ -174,7 +176,7 @@ def _measure_again(
 def _nearest_to(samples: Points, x: Points, index: Numbers, start: int, stop: int) -> None:
     """The last points are copied to where rows of zeros follow."""
     n, d = x.shape
-    block, panels = np.empty((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
+    block, panels = np.empty((BLOCK, BLOCK), np.float32), np.zeros((BLOCK // WIDTH, d, WIDTH), np.float32)
     low, next_low = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     last, end, some = (
         (n - 1) // BLOCK * BLOCK,
@@ -185,6 +187,7 @@ def _nearest_to(samples: Points, x: Points, index: Numbers, start: int, stop: in
     for first in range(start * WIDTH, end, BLOCK):
         columns = min(BLOCK, end - first)
         pack(samples, first, columns, panels)
+        panels *= -1  # the largest product is the lowest then
         low[:], next_low[:] = np.inf, np.inf
         for row in range(0, n, BLOCK):
             rows = min(BLOCK, n - row)
@@ -192,9 +195,6 @@ def _nearest_to(samples: Points, x: Points, index: Numbers, start: int, stop: in
                 products(some, 0, rows, panels, columns, False, block)
             else:
                 products(x, row, rows, panels, columns, False, block)
-            for j in range(rows):
-                for i in range(columns):
-                    block[j, i] = -block[j, i]
             _keep_columns(block[:rows], columns, row, low, next_low, index[first:])
 
 

@@ -10,26 +10,25 @@ A block has the later points of its pairs for rows and the earlier ones for colu
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float32, Float64, Int
+from jaxtyping import Bool, Float32, Float64, Int
 from torch import Tensor
 
 from unclump._numba import threads
-from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.compiler import compiled
 from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
-from unclump._numba.forces import add_force, add_near_forces_by_team, squared_chord_of_directions
-from unclump._numba.product import (
-    BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products, small_blocks, times_rows,
-)  # fmt: skip
-from unclump._numba.rows import project_rows, project_rows_backward
+from unclump._numba.forces import Near, add_force, add_near_forces_by_team, squared_chord_of_directions
+from unclump._numba.layout import A_THREAD, Laid, lay_out, project_and_lay_out
+from unclump._numba.product import BLOCK, WIDTH, Chunks, columns_times, pack, products, small_blocks, times_rows
+from unclump._numba.rows import project_rows_backward
 from unclump._numba.team import team
 
 _COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision
 _LISTED = 2 * BLOCK**2  # near pairs that a thread may list before their kernel is asked for
 _LARGEST = float(np.finfo(np.float32).max)
-_A_THREAD = 2**13  # entries of a table that are worth a thread
 
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
@@ -64,8 +63,7 @@ def kernel_sum(
         wanted: Whether the gradient is.
         most: How many threads may be used: each has a gradient of its own.
     """
-    points = _empty_points(*x.shape)
-    _lay_out(x.detach().contiguous().numpy(), *points)
+    points = lay_out(x.detach().contiguous().numpy())
     total, gradients = _sum_over_pairs(points, small_blocks(blocks), kernel, wanted=wanted, most=most)
     return 2 * total, torch.from_numpy(_collected(gradients)) if wanted else None
 
@@ -75,115 +73,70 @@ def mean_over_pairs(
 ) -> tuple[float, Float32[Tensor, "n d"] | None]:
     """The mean of a kernel over all pairs of the embeddings' directions; and its gradient by the embeddings."""
     (n, d), given = embeddings.shape, embeddings.detach().contiguous().numpy()
-    points, inverse_norms = _empty_points(n, d), np.empty(n, np.float32)
-    _project_and_lay_out_by_team(given, inverse_norms, *points, threads(n * d, at_least=_A_THREAD))
+    points, inverse_norms = project_and_lay_out(given)
     places = small_blocks([(slice(0, n), slice(0, n))])
     total, gradients = _sum_over_pairs(points, places, kernel, wanted=wanted, most=most)
     pairs = n * (n - 1)
     if not wanted:
         return 2 * total / pairs, None
     gradient = np.empty_like(given)
-    by_all = gradients, 4 / pairs, points[0], inverse_norms, gradient
-    _collect_by_embeddings_by_team(*by_all, threads(n * d, at_least=_A_THREAD))
+    by_all = gradients, 4 / pairs, points.x, inverse_norms, gradient
+    _collect_by_embeddings_by_team(*by_all, threads(n * d, at_least=A_THREAD))
     return 2 * total / pairs, torch.from_numpy(gradient)
 
 
-def _empty_points(n: int, d: int) -> tuple[np.ndarray, ...]:
-    """Room for padded points, the same in chunks, their squared and their inverse norms."""
-    rows, single = padded(n), np.float32
-    return np.zeros((rows, d), single), np.zeros((chunks(d), rows, WIDTH), single), np.zeros(rows, single), np.empty(n)
-
-
 def _sum_over_pairs(
-    points: tuple[np.ndarray, ...], places: Int[np.ndarray, "k 4"], kernel: OfKernel, *, wanted: bool, most: int
+    points: Laid, places: Int[np.ndarray, "k 4"], kernel: OfKernel, *, wanted: bool, most: int
 ) -> tuple[float, Gradients]:
     """The sum over pairs in one order, and of every thread a quarter of the gradient of both."""
-    x, _, _, inverse_norms = points
-    members = min(threads(len(places), at_least=1), most)
-    totals, gradients = np.zeros(members), np.zeros((members, len(inverse_norms) if wanted else 0, x.shape[1]))
+    (n, d), members = (len(points.inverse_norms), points.x.shape[1]), min(threads(len(places), at_least=1), most)
+    totals, gradients = np.zeros(members), np.zeros((members, n if wanted else 0, d))
     next_block, listed = np.arange(members), np.zeros(members, np.int64)
     most_listed = _LISTED if kernel.far.steepness == 0 else 0  # the loops know exponentials themselves
     first, second = np.empty((2, members, most_listed), np.int32)
     r2, weights = np.empty((2, members, most_listed))
-    near = first, second, r2, np.empty((members, most_listed), np.bool_)
+    near = Near(first, second, r2, np.empty((members, most_listed), np.bool_))
     while True:
-        _far_by_team(*points, places, *kernel.far, kernel.apart, next_block, listed, totals, gradients, *near)
+        _sum_by_team(*points, places, *kernel.far, kernel.apart, next_block, listed, totals, gradients, *near)
         for member in np.flatnonzero(listed):
             exact = torch.from_numpy(r2[member, : listed[member]])
             totals[member] += kernel.value(exact).sum().item()
             weights[member, : listed[member]] = kernel.slope(exact).numpy()
         if wanted and listed.any():
-            add_near_forces_by_team(x, inverse_norms, listed, *near, weights, kernel.apart, gradients)
+            add_near_forces_by_team(points.x, points.inverse_norms, listed, *near, weights, kernel.apart, gradients)
         if next_block.min() >= len(places):
             return float(totals.sum()), gradients
 
 
 @compiled
-def _lay_out(x: Points, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths) -> None:
-    points[: len(x)] = x
-    _lay_out_rows(points, laid_out, squares, inverse_norms, 0, len(x))
-
-
-@compiled
-def _project_and_lay_out_by_team(
-    given: Points, inverse: Single, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    threads: int,
-) -> None:  # fmt: skip
-    team(_project_and_lay_out, (given, inverse, points, laid_out, squares, inverse_norms), len(given), threads)
-
-
-@compiled
-def _project_and_lay_out(
-    given: Points, inverse: Single, points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    start: int, stop: int,
-) -> None:  # fmt: skip
-    project_rows(given, inverse, points, start, stop)
-    _lay_out_rows(points, laid_out, squares, inverse_norms, start, stop)
-
-
-@compiled_in_any_order
-def _lay_out_rows(
-    points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths, start: int, stop: int
-) -> None:
-    for i in range(start, stop):
-        squared = 0.0
-        for j in range(points.shape[1]):
-            squared += np.float64(points[i, j]) * np.float64(points[i, j])
-        for first in range(0, points.shape[1], WIDTH):
-            for j in range(min(WIDTH, points.shape[1] - first)):
-                laid_out[first // WIDTH, i, j] = points[i, first + j]
-        squares[i] = squared
-        inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0
-
-
-@compiled
-def _far_by_team(
-    x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
+def _sum_by_team(
+    x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths, places: Int[np.ndarray, "k 4"],
+    at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
     next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
     first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
 ) -> None:  # fmt: skip
-    given = (x, laid_out, squares, inverse_norms, places, at_zero, steepness, polynomial, cubics, apart,
-             next_block, listed, totals, gradients, first, second, r2, coincide)  # fmt: skip
-    team(_far, given, len(totals), len(totals))
+    points, far = Laid(x, laid_out, squares, inverse_norms), Far(at_zero, steepness, polynomial, cubics)
+    near = Near(first, second, r2, coincide)
+    given = (points, places, far, apart, next_block, listed, totals, gradients, near)
+    team(_sum, given, len(totals), len(totals))
 
 
 @compiled
-def _far(
-    x: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths,
-    places: Int[np.ndarray, "k 4"], at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
-    next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients,
-    first: Numbers, second: Numbers, r2: Float64[np.ndarray, "t k"], coincide: Bool[np.ndarray, "t k"],
+def _sum(
+    points: Laid, places: Int[np.ndarray, "k 4"], far: Far, apart: float,
+    next_block: Int[np.ndarray, " t"], listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients, near: Near,
     start: int, stop: int,
 ) -> None:  # fmt: skip
     """Go over every so manieth block, until all are done or the list of near pairs may not hold those of another."""
-    d, members = x.shape[1], len(totals)
-    block, panels = np.zeros((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, d, WIDTH), np.float32)
+    x, laid_out, squares = points.x, points.chunks, points.squares
+    block, panels = np.zeros((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, x.shape[1], WIDTH), np.float32)
     product = np.empty((BLOCK, len(laid_out) * WIDTH), np.float32)
     by_late, by_early = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for member in range(start, stop):
-        count, packed = 0, -1
-        while next_block[member] < len(places) and (steepness != 0 or count + BLOCK * BLOCK <= r2.shape[1]):
+        listed[member], packed = 0, -1
+        while next_block[member] < len(places):
+            if far.steepness == 0 and listed[member] + BLOCK * BLOCK > near.r2.shape[1]:
+                break
             early, early_stop, late, late_stop = places[next_block[member]]
             rows, columns, diagonal = late_stop - late, early_stop - early, early == late
             if early != packed:
@@ -191,39 +144,54 @@ def _far(
                 packed = early
             products(x, late, rows, panels, columns, diagonal, block)
             given = block, rows, columns, diagonal, squares[late:], squares[early:]
-            if steepness != 0:
-                totals[member] += evaluate_exponential(*given, polynomial, steepness, by_late, by_early)
+            if far.steepness != 0:
+                totals[member] += evaluate_exponential(*given, far.polynomial, far.steepness, by_late, by_early)
             else:
-                totals[member] += evaluate_cubics(*given, cubics, by_late, by_early)
+                totals[member] += evaluate_cubics(*given, far.cubics, by_late, by_early)
             for j in range(rows):
-                if by_late[j] < np.inf:
-                    continue
-                by_late[j] = 0
-                for i in range(j if diagonal else columns):
-                    if block[j, i] < np.inf:
-                        by_late[j] += block[j, i]
-                        continue
-                    block[j, i] = 0
-                    a, b = early + i, late + j
-                    exact = squared_chord_of_directions(x, inverse_norms, a, b)
-                    twins = exact <= _COINCIDENT
-                    exact = apart * apart if twins else exact
-                    if steepness != 0:
-                        value = at_zero * math.exp(steepness * exact)
-                        totals[member] += value
-                        if gradients.shape[1] > 0:
-                            add_force(x, inverse_norms, a, b, exact, twins, steepness * value, apart, gradients, member)
-                    else:
-                        first[member, count], second[member, count] = a, b
-                        r2[member, count], coincide[member, count] = exact, twins
-                        count += 1
+                if not by_late[j] < np.inf:
+                    part = block[j, : j if diagonal else columns]
+                    by_late[j] = _near_of_row(
+                        points, part, late + j, early, far, apart, listed, totals, gradients, near, member
+                    )
             if gradients.shape[1] > 0:
                 times_rows(block, rows, laid_out, early, columns, diagonal, product)
                 _add_gradient(by_late, x, late, rows, product, gradients, member)
                 columns_times(block, 0, columns, laid_out, late, rows, diagonal, product, 0)
                 _add_gradient(by_early, x, early, columns, product, gradients, member)
-            next_block[member] += members
-        listed[member] = count
+            next_block[member] += len(totals)
+
+
+@compiled
+def _near_of_row(
+    points: Laid, slopes: Single, b: int, early: int, far: Far, apart: float,
+    listed: Int[np.ndarray, " t"], totals: Lengths, gradients: Gradients, near: Near, member: int,
+) -> Any:  # fmt: skip
+    """Measure the near pairs of a point, and leave zeros for their slopes; the sum of the others.
+
+    Those of an exponential are added at once, and of other kernels listed.
+    """
+    total = np.float32(0)
+    for i in range(len(slopes)):
+        if slopes[i] < np.inf:
+            total += slopes[i]
+            continue
+        slopes[i], a = 0, early + i
+        r2 = squared_chord_of_directions(points.x, points.inverse_norms, a, b)
+        twins = r2 <= _COINCIDENT
+        r2 = apart * apart if twins else r2
+        if far.steepness == 0:
+            k = listed[member]
+            near.first[member, k], near.second[member, k] = a, b
+            near.r2[member, k], near.coincide[member, k] = r2, twins
+            listed[member] += 1
+        else:
+            value = far.at_zero * math.exp(far.steepness * r2)
+            totals[member] += value
+            if gradients.shape[1] > 0:
+                pair = a, b, r2, twins, far.steepness * value
+                add_force(points.x, points.inverse_norms, *pair, apart, gradients, member)
+    return total
 
 
 @compiled

@@ -1,7 +1,7 @@
-r"""Products of float32 matrices inside of compiled loops: small enough blocks that what follows finds them in the cache.
+"""Products of float32 matrices inside of compiled loops: of blocks that what follows finds in the cache.
 
-A tile of 4 rows and 16 columns is kept in registers while the sum runs over its depth, as in any fast product. One
-thread is as fast so as BLAS, which cannot be called from a loop, knows nothing of triangles, and brings its own threads.
+A tile of 4 rows and 16 columns is kept in registers while the sum runs over its depth, as in any fast product. So one
+thread is as fast as BLAS, which cannot be called from a loop, knows nothing of triangles and brings its own threads.
 """
 
 from collections.abc import Callable, Iterable
@@ -29,8 +29,7 @@ Panels = Float32[np.ndarray, "p d 16"]
 Chunks = Float32[np.ndarray, "c n 16"]
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _tile(
+def _make_tile(
     typing: Any,
     a: Any, a_start: Any, a_row: Any, a_step: Any,
     b: Any, b_start: Any, b_step: Any,
@@ -93,6 +92,9 @@ def _splat(builder: Any, value: Any) -> Any:
     return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), _LANES), None))
 
 
+_tile: Any = intrinsic(_make_tile)
+
+
 @compiled
 def padded(n: int) -> int:
     """How many rows a table must have for tiles to be taken at any of the first n."""
@@ -107,7 +109,9 @@ def chunks(d: int) -> int:
 
 def small_blocks(blocks: Iterable[tuple[slice, slice]]) -> Int[np.ndarray, "k 4"]:
     """Start and stop of the earlier points and of the later ones, of all blocks cut into such of at most `BLOCK`."""
-    return cut(np.array([(early.start, early.stop, late.start, late.stop) for early, late in blocks], np.int64))
+    places = np.array([(early.start, early.stop, late.start, late.stop) for early, late in blocks], np.int64)
+    small: Int[np.ndarray, "k 4"] = cut(places)
+    return small
 
 
 @compiled
@@ -151,7 +155,7 @@ def products(x: Matrix, start: int, count: int, panels: Panels, columns: int, tr
 
 @compiled
 def times_rows(block: Matrix, count: int, x: Chunks, start: int, columns: int, triangle: bool, out: Matrix) -> None:
-    """The block's rows times rows of x, which is laid out sixteen columns at a time; of a triangle, what is below it."""
+    """The block's rows times rows of x, laid out sixteen columns at a time; of a triangle, what is below it."""
     size = block.shape[1]
     for j in range(len(x)):
         for i in range(0, count, _ROWS):

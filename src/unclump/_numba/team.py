@@ -28,8 +28,7 @@ _RUN = ir.FunctionType(_NOTHING, [_WORKER.as_pointer(), _POINTER, _SMALL, _SMALL
 _SYMBOL = "unclump_team"
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple[Any, Callable[..., Any]]:
+def _team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple[Any, Callable[..., Any]]:
     """Inside of compiled functions: `team(loop, (a, b), count, threads)` calls `loop(a, b, start, stop)`.
 
     The ranges make up `range(count)`; whichever thread is free takes the next. On one thread there is one range.
@@ -85,6 +84,9 @@ def _take_pieces(context: Any, worker: ir.Function, shared: Any, loop: Any, sign
     builder.branch(take)
     builder.position_at_end(end)
     builder.ret_void()
+
+
+team: Any = intrinsic(_team)
 
 
 def _by_a_pool(worker: int, data: int, threads: int, flags: int) -> None:
