@@ -7,8 +7,9 @@ from torch.testing import assert_close
 
 from tests.cases import KERNELS, value_and_gradient
 from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
-from unclump._numba.circle import _angles, _ascend
+from unclump._numba.circle import _angles
 from unclump._numba.compiler import compiled
+from unclump._numba.radix import ascend
 from unclump._numba.team import team
 from unclump.kernel_sums import kernel_sum
 from unclump.pairs import distances_to, nearest, nearest_distances, nearest_to
@@ -172,7 +173,7 @@ def test_radix_order_is_the_stable_order(kind, n):
     angles = CIRCLES[kind](n).contiguous()
     for row in angles:
         keys = [np.empty(n, np.uint64) for _ in range(2)]
-        found = _ascend(row.numpy().view(np.uint32), *keys)[0] & np.uint64(2**32 - 1)
+        found = ascend(row.numpy().view(np.uint32), *keys)[0] & np.uint64(2**32 - 1)
         assert_close(torch.from_numpy(found.astype(np.int64)), row.argsort(stable=True))
 
 

@@ -138,13 +138,13 @@ def test_without_a_place_to_keep_them_the_loops_are_compiled_for_each_process(tm
         """
 import numba, torch, unclump
 from unclump import _numba
-from unclump._numba import circle, nearest, rows
+from unclump._numba import circle, minima, projection
 from unclump import sliced
 from unclump.pairs import nearest_to
 from unclump.sphere import inverse_norms
 
 try:
-    numba.njit(cache=True)(rows._dot.py_func)
+    numba.njit(cache=True)(projection.dot.py_func)
 except RuntimeError:
     pass
 else:
@@ -152,7 +152,7 @@ else:
 x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
 compute = lambda: (inverse_norms(x), nearest_to(x[:9], x), sliced(x, torch.tensor([[0, 1]])))  # one of each file
 fused, _numba.ENABLED = compute(), False
-assert all(loop.signatures for loop in (rows._inverse_norms, nearest._keep_columns, circle._to_even_spacing))
+assert all(loop.signatures for loop in (projection._inverse_norms, minima.keep_columns, circle._to_even_spacing))
 torch.testing.assert_close(fused, compute())
 """,
         PYTHONPATH=str(tmp_path),
@@ -160,3 +160,26 @@ torch.testing.assert_close(fused, compute())
         XDG_CACHE_HOME=nowhere,
         HOME=nowhere,
     )
+
+
+def test_a_change_of_any_file_compiles_all_loops_anew(tmp_path):
+    package = tmp_path / "unclump"
+    shutil.copytree(Path(unclump.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    found = """
+import sys, torch
+from unclump._numba import projection
+
+projection.project(torch.eye(3))
+assert bool(projection._project_by_team.stats.cache_hits) is (sys.argv[1] == "kept")
+"""
+
+    def check(state):
+        command = [sys.executable, "-c", found, state]
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        subprocess.run(command, check=True, timeout=120, env=environment)
+
+    check("anew")
+    check("kept")
+    with (package / "_numba" / "team.py").open("a") as file:
+        file.write("# another line\n")
+    check("anew")

@@ -50,7 +50,7 @@ def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     """One over the norm of every row, or the largest number there is, without gradient; zero for rows of zeros."""
     x = x.detach()
     if x.dtype is torch.float32 and _numba.usable(x):
-        from unclump._numba import rows as loops
+        from unclump._numba import projection as loops
 
         return loops.inverse_norms(x)
     largest = x.abs().amax(dim=-1)
@@ -71,7 +71,7 @@ class _FusedProject(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        from unclump._numba import rows as loops
+        from unclump._numba import projection as loops
 
         y, inverse_norm = loops.project(x)
         ctx.save_for_backward(x, y, inverse_norm)
@@ -79,7 +79,7 @@ class _FusedProject(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        from unclump._numba import rows as loops
+        from unclump._numba import projection as loops
 
         x, y, inverse_norm = ctx.saved_tensors
         if torch.is_grad_enabled():

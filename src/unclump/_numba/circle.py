@@ -8,21 +8,17 @@ import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32, Float64, Int, UInt32, UInt64
+from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
+from unclump._numba.radix import NUMBER, ascend
 from unclump._numba.team import team
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
-_DIGIT = 11  # bits a pass: three passes for 32, and counts that stay in the fastest cache
-_DIGITS = 2**_DIGIT
-_LOW = np.uint64(_DIGITS - 1)
-_NUMBER = np.uint64(2**32 - 1)
-_SIGN, _ALL, _INFINITY = np.uint32(2**31), np.uint32(2**32 - 1), np.uint32(0x7F800000)
 
 _PI, _HALF_PI = np.float32(math.pi), np.float32(math.pi / 2)
 _ZERO, _ONE = np.float32(0), np.float32(1)
@@ -230,9 +226,9 @@ def _to_even_spacing(
     for circle in range(start, stop):
         first, second = 2 * circle, 2 * circle + 1
         mean = np.float32(_angles(coordinates, first, angles) / n)
-        keys, spare = _ascend(angles.view(np.uint32), keys, spare)
+        keys, spare = ascend(angles.view(np.uint32), keys, spare)
         for rank in range(n):
-            here = keys[rank] & _NUMBER
+            here = keys[rank] & NUMBER
             angles[here] -= mean + np.float32(2 * rank + 1 - n) * step  # the gap to its place
         squares[circle] = _coefficients(coordinates, first, second, inverse_norm, angles, least, count)
 
@@ -256,40 +252,6 @@ def _angles(coordinates: Coordinates, circle: int, angles: Float32[np.ndarray, "
         angles[i] = angle
         total += np.float64(angle)
     return total
-
-
-@compiled
-def _ascend(
-    bits: UInt32[np.ndarray, " n"], keys: UInt64[np.ndarray, " n"], spare: UInt64[np.ndarray, " n"]
-) -> tuple[UInt64[np.ndarray, " n"], UInt64[np.ndarray, " n"]]:
-    """Numbers of the angles in ascending order, in the lower halves of the keys; equal angles keep their order."""
-    starts = np.zeros((3, _DIGITS), np.uint32)
-    for i in range(len(bits)):
-        key = np.uint64(_ordered(bits[i]))
-        keys[i] = (key << np.uint64(32)) | np.uint64(i)
-        for digit in range(3):
-            starts[digit, (key >> np.uint64(_DIGIT * digit)) & _LOW] += 1
-    for digit in range(3):
-        before = np.uint32(0)
-        for value in range(_DIGITS):
-            starts[digit, value], before = before, before + starts[digit, value]
-        shift = np.uint64(32 + _DIGIT * digit)
-        for i in range(len(keys)):
-            here = (keys[i] >> shift) & _LOW
-            spare[starts[digit, here]] = keys[i]
-            starts[digit, here] += 1
-        keys, spare = spare, keys
-    return keys, spare
-
-
-@compiled
-def _ordered(bits: np.uint32) -> np.uint32:
-    """A number that compares as the float32 with these bits: the zeros are equal, and NaN comes last."""
-    if (bits & ~_SIGN) > _INFINITY:
-        return _ALL
-    if bits == _SIGN:
-        return _SIGN
-    return bits ^ (_ALL if bits & _SIGN else _SIGN)
 
 
 @compiled_in_any_order

@@ -2,6 +2,9 @@
 
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -25,7 +28,9 @@ def compiled_in_any_order(loop: Loop) -> Loop:
 def _compile(loop: Loop, **options: Any) -> Loop:
     bare = inspect.unwrap(loop)  # the tests' shape checker wraps every function of the package
     try:
-        return _njit(bare, cache=True, **options)
+        made = _njit(bare, cache=True, **options)
+        _keep_until_any_file_changes(made)
+        return made
     except RuntimeError:  # no directory to keep it in: neither this one nor the user's can be written
         return _njit(bare, **options)
 
@@ -34,3 +39,15 @@ def _njit(loop: Loop, **options: Any) -> Loop:
     # A quotient by zero is infinite or NaN, as torch has it; to look for it would cost vector instructions.
     made: Loop = numba.njit(nogil=True, error_model="numpy", **options)(loop)
     return made
+
+
+def _keep_until_any_file_changes(made: Any) -> None:
+    """What is kept on the disk has the loops inside that it calls: numba by itself would look at one file only."""
+    with suppress(AttributeError):  # its own affair, which another version may settle in another way
+        made._cache._cache_file._source_stamp = _latest_change()
+
+
+@lru_cache(maxsize=1)
+def _latest_change() -> tuple[float, int]:
+    files = [path.stat() for path in Path(__file__).parent.parent.rglob("*.py")]
+    return max(file.st_mtime for file in files), sum(file.st_size for file in files)

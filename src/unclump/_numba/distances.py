@@ -13,7 +13,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.forces import add_escape
 from unclump._numba.nearest import nearest_of, nearest_to_each
 from unclump._numba.product import cut, padded
-from unclump._numba.rows import project_rows, project_rows_backward
+from unclump._numba.projection import project_rows, project_rows_backward
 from unclump._numba.team import team
 
 _A_THREAD = 2**15  # pairs that are worth a thread

@@ -9,7 +9,7 @@ from jaxtyping import Float32, Float64
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.product import WIDTH, Chunks, chunks, padded
-from unclump._numba.rows import project_rows
+from unclump._numba.projection import project_rows
 from unclump._numba.team import team
 
 A_THREAD = 2**13  # entries of a table that are worth a thread

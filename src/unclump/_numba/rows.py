@@ -1,21 +1,18 @@
-r"""The update rules of `unclump._updates` and the projection, one pass over the rows: same formulas, same names."""
+r"""The update rules of `unclump._updates`, one pass over the rows: same formulas, same names."""
 
 import math
-from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump._numba.projection import arrays, dot, threads_for
 from unclump._numba.team import team
 
-_A_THREAD = 2**13  # entries that are worth a thread: a hundredth of a millisecond
 _SCATTER = 0x9E3779B1  # odd, and without a pattern: multiples of it fall everywhere
 _AT_A_TIME = 16  # rows; of a few hundred dimensions they stay in the fastest cache
-_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
 Points = Float[np.ndarray, "n d"]
 Column = Float[np.ndarray, "n 1"]
@@ -33,9 +30,9 @@ def sgd_update(
     retraction: str,
 ) -> None:
     """`unclump._updates.sgd_update`, in place: on all rows, or those named."""
-    tables = _arrays(x, grad, momentum_buffer, rows)
+    tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
-    _sgd_by_team(*tables, *choices, _threads(grad))
+    _sgd_by_team(*tables, *choices, threads_for(grad))
     # Autograd must refuse a backward pass through values that are no longer there.
     torch.autograd.graph.increment_version(x)
 
@@ -55,9 +52,9 @@ def adam_update(
     retraction: str,
 ) -> None:
     """`unclump._updates.adam_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
-    tables = _arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
+    tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
-    _adam_by_team(*tables, *choices, _threads(grad))
+    _adam_by_team(*tables, *choices, threads_for(grad))
     # Autograd must refuse a backward pass through values that are no longer there.
     torch.autograd.graph.increment_version(x)
 
@@ -66,43 +63,6 @@ def summed_rows(index: Int[Tensor, " m"], values: Float[Tensor, "m d"]) -> tuple
     """The different numbers of `index` in the order they come, and the sums of the rows that have the same."""
     rows, sums = _summed_rows(index.contiguous().numpy(), values.contiguous().numpy())
     return torch.from_numpy(rows), torch.from_numpy(sums)
-
-
-def inverse_norms(x: Tensor) -> Tensor:
-    """`unclump.sphere.inverse_norms` of float32."""
-    inverse = x.new_empty(x.shape[:-1])
-    tables = _arrays(_rows(x.contiguous()), inverse.view(-1))
-    _inverse_norms_by_team(*tables, _threads(x))
-    return inverse
-
-
-def project(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`unclump.sphere.project` of float32, and one over the norms."""
-    x = x.detach().contiguous()
-    y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
-    tables = _arrays(_rows(x), inverse.view(-1), _rows(y))
-    _project_by_team(*tables, _threads(x))
-    return y, inverse
-
-
-def project_backward(y: Tensor, inverse: Tensor, grad: Tensor) -> Tensor:
-    r"""The gradient by what was projected, :math:`(g - \langle y, g \rangle y) / \lVert x \rVert`."""
-    result = torch.empty_like(y)
-    tables = _arrays(_rows(y), inverse.view(-1), _rows(grad.contiguous()), _rows(result))
-    _project_backward_by_team(*tables, _threads(y))
-    return result
-
-
-def _rows(x: Tensor) -> Tensor:
-    return x.view(-1, x.shape[-1])
-
-
-def _arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
-    return tuple(None if tensor is None else tensor.detach().numpy() for tensor in tensors)
-
-
-def _threads(x: Tensor) -> int:
-    return threads(x.numel(), at_least=_A_THREAD)
 
 
 @compiled
@@ -120,23 +80,6 @@ def _adam_by_team(
 ) -> None:  # fmt: skip
     given = (x, grad, exp_avg, exp_avg_sq, steps, rows, lazy, lr, beta1, beta2, eps, exact)
     team(_adam, given, len(grad), threads)
-
-
-@compiled
-def _inverse_norms_by_team(x: Points, inverse: Float[np.ndarray, " n"], threads: int) -> None:
-    team(_inverse_norms, (x, inverse), len(x), threads)
-
-
-@compiled
-def _project_by_team(x: Points, inverse: Float[np.ndarray, " n"], y: Points, threads: int) -> None:
-    team(project_rows, (x, inverse, y), len(x), threads)
-
-
-@compiled
-def _project_backward_by_team(
-    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, threads: int
-) -> None:
-    team(project_rows_backward, (y, inverse, grad, result), len(y), threads)
 
 
 # Rows are reached as table[i, j], never as table[i]: a view costs two atomic operations and most of the vectorisation.
@@ -158,7 +101,7 @@ def _sgd(
     v = np.empty_like(x[:1])
     for k in range(start, stop):
         i = k if rows is None else rows[k]
-        radial, speed = _dot(x, i, grad, k), number(0)
+        radial, speed = dot(x, i, grad, k), number(0)
         for j in range(x.shape[1]):
             tangent = grad[k, j] - radial * x[i, j]
             if momentum_buffer is not None:
@@ -209,7 +152,7 @@ def _adam(
             if steps[i, 0] != corrected:
                 corrected = steps[i, 0]
                 rate, second = -lr / math.expm1(corrected * log1), -1 / math.expm1(corrected * log2)
-            radial, speed, length = _dot(x, i, grad, k), number(0), number(0)
+            radial, speed, length = dot(x, i, grad, k), number(0), number(0)
             for j in range(x.shape[1]):
                 tangent = grad[k, j] - radial * x[i, j]
                 moment = exp_avg[i, j] + number(1 - beta1) * (tangent - exp_avg[i, j])
@@ -249,41 +192,6 @@ def _summed_rows(index: Rows, values: Points) -> tuple[Rows, Points]:
     return rows[:count], sums[:count]
 
 
-@compiled
-def _inverse(norm: float) -> float:
-    """One over a norm; where single precision does not hold it, the largest number."""
-    return min(1 / norm, _LARGEST) if norm != 0 else 0.0
-
-
-@compiled_in_any_order
-def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
-    for i in range(start, stop):
-        inverse[i] = _inverse(_norm(x, i))
-
-
-@compiled_in_any_order
-def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
-    for i in range(start, stop):
-        norm = _norm(x, i)
-        inverse[i] = _inverse(norm)
-        if _SMALLEST <= inverse[i] < _LARGEST:
-            for j in range(x.shape[1]):
-                y[i, j] = inverse[i] * x[i, j]
-        else:  # more than single precision holds, or less; or a row of zeros
-            for j in range(x.shape[1]):
-                y[i, j] = np.float64(x[i, j]) / norm if norm != 0 else 0.0
-
-
-@compiled_in_any_order
-def project_rows_backward(
-    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, start: int, stop: int
-) -> None:
-    for i in range(start, stop):
-        radial = _dot(y, i, grad, i)
-        for j in range(y.shape[1]):
-            result[i, j] = inverse[i] * (grad[i, j] - radial * y[i, j])
-
-
 @compiled_in_any_order
 def _step(x: Points, i: int, v: Points, k: int, cosine: float, sine: float) -> None:
     """Replace x by the unit vector y along cosine * x - sine * v, and v by its part that is tangent at y."""
@@ -312,23 +220,6 @@ def _turn(squared_speed: float, rate: float, exact: bool) -> tuple[float, float]
         return cosine, rate * sinc
     length = math.sqrt(square)
     return math.cos(length), rate * math.sin(length) / length
-
-
-@compiled_in_any_order
-def _norm(x: Points, i: int) -> float:
-    """In double precision, where the squares of single neither vanish nor overflow."""
-    squared = 0.0
-    for j in range(x.shape[1]):
-        squared += np.float64(x[i, j]) * np.float64(x[i, j])
-    return math.sqrt(squared)
-
-
-@compiled_in_any_order
-def _dot(x: Points, i: int, y: Points, k: int) -> float:
-    total: float = x.dtype.type(0)
-    for j in range(x.shape[1]):
-        total += x[i, j] * y[k, j]
-    return total
 
 
 @compiled
