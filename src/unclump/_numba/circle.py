@@ -38,8 +38,8 @@ def _arc_tangent() -> tuple[np.float32, ...]:
 _A0, _A1, _A2, _A3, _A4, _A5, _A6, _A7, _A8, _A9 = _arc_tangent()
 
 
-def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Tensor]:
-    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
+def coordinates_of(x: Tensor, circles: Tensor) -> tuple[Tensor, Tensor]:
+    """The inner products with both vectors of every circle, a row each; and one over the norm of every point."""
     x = x.detach().contiguous()
     n, vectors = len(x), circles.flatten(end_dim=1)
     inverse_norm, coordinates = x.new_empty(n), x.new_empty(len(vectors), n)
@@ -48,9 +48,15 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Te
         _check_axes(vectors, x.shape[1])
     along = _along_vectors_by_team if circles.is_floating_point() else _along_axes_by_team
     along(*arrays, threads(n, at_least=_A_THREAD))
+    return coordinates, inverse_norm
+
+
+def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Tensor]:
+    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
+    coordinates, inverse_norm = coordinates_of(x, circles)
     squares = np.empty(len(circles))
     there = coordinates.numpy(), inverse_norm.numpy(), smallest, squares
-    _to_even_spacing_by_team(*there, threads(len(circles), at_least=max(1, _A_THREAD // n)))
+    _to_even_spacing_by_team(*there, threads(len(circles), at_least=max(1, _A_THREAD // len(x))))
     return float(squares.mean()) / 2, coordinates
 
 
@@ -58,12 +64,8 @@ def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Ten
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     gradient = coefficients.new_empty(coefficients.shape[1], d)
     several = threads(len(gradient), at_least=_A_THREAD)
-    given = (
-        coefficients.numpy(),
-        circles.flatten(end_dim=1 if circles.is_floating_point() else -1).contiguous().numpy(),
-        gradient.numpy(),
-        np.float32(factor),
-    )
+    vectors = circles.flatten(end_dim=1).contiguous()  # or the numbers of axes
+    given = coefficients.numpy(), vectors.numpy(), gradient.numpy(), np.float32(factor)
     if circles.is_floating_point():
         _from_vectors_by_team(*given, several)
     else:

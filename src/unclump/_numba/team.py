@@ -26,12 +26,14 @@ _NUMBER, _SMALL, _POINTER, _NOTHING = ir.IntType(64), ir.IntType(32), ir.IntType
 _WORKER = ir.FunctionType(_NOTHING, [_POINTER])
 _RUN = ir.FunctionType(_NOTHING, [_WORKER.as_pointer(), _POINTER, _SMALL, _SMALL])  # as OpenMP's runtime has it
 _SYMBOL = "unclump_team"
+_ALL = _SMALL(0)  # of torch's threads: to be fewer for once, a team would end some and begin them again
 
 
 def _team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple[Any, Callable[..., Any]]:
     """Inside of compiled functions: `team(loop, (a, b), count, threads)` calls `loop(a, b, start, stop)`.
 
-    The ranges make up `range(count)`; whichever thread is free takes the next. On one thread there is one range.
+    The ranges make up `range(count)`, some for each of as many threads, and whichever is free takes the next. On one
+    thread there is one range.
     """
     inner = loop.get_call_type(typing, (*given.types, types.int64, types.int64), {})
 
@@ -57,7 +59,7 @@ def _team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple
         data = builder.bitcast(there, _POINTER)
         with builder.if_else(many) as (by_many, by_one):
             with by_many:
-                builder.call(run, [worker, data, builder.trunc(threads, _SMALL), _SMALL(0)])
+                builder.call(run, [worker, data, _ALL, _SMALL(0)])
             with by_one:
                 builder.call(worker, [data])
         return context.get_dummy_value()
@@ -91,7 +93,7 @@ team: Any = intrinsic(_team)
 
 def _by_a_pool(worker: int, data: int, threads: int, flags: int) -> None:
     """What OpenMP's runtime does: call the worker on every thread, this one among them, and return when all have."""
-    work = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(worker)
+    work, threads = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(worker), torch.get_num_threads()
     others = [_pool(os.getpid(), threads).submit(work, data) for _ in range(threads - 1)]
     work(data)
     wait([other for other in others if not other.cancel()])  # who has not woken by now is not waited for

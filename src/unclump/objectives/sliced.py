@@ -134,8 +134,15 @@ class _Angles(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        ctx.d, coordinates = x.shape[1], circle_coordinates(x.detach(), circles)
-        ctx.save_for_backward(coordinates, inverse_norms(x), circles)
+        ctx.d, ctx.fused = x.shape[1], x.dtype is torch.float32 and _numba.usable(x)
+        if ctx.fused:  # so that rounding, which counts near the axis of a circle, is that of one process
+            from unclump._numba import circle as loops
+
+            products, inverse_norm = loops.coordinates_of(x, circles)
+            coordinates = products.view(len(circles), 2, len(x))
+        else:
+            coordinates, inverse_norm = circle_coordinates(x.detach(), circles), inverse_norms(x)
+        ctx.save_for_backward(coordinates, inverse_norm, circles)
         ctx.inputs = (x,)
         return torch.atan2(coordinates[:, 1], coordinates[:, 0])
 
@@ -145,6 +152,10 @@ class _Angles(torch.autograd.Function):
         coordinates, inverse_norm, circles = ctx.saved_tensors
         smallest = torch.finfo(coordinates.dtype).eps ** 2
         along = _coefficients(coordinates, len(circles) * grad_output, inverse_norm, smallest)
+        if ctx.fused:
+            from unclump._numba import circle as loops
+
+            return loops.combine(along.flatten(end_dim=1), circles, ctx.d, 1.0), None
         with without_autocast(grad_output.device):
             return _combine(along, circles, ctx.d), None
 
