@@ -6,7 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS, value_and_gradient
-from unclump import Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
+from unclump import Energy, Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
 from unclump._numba.circle import _angles
 from unclump._numba.compiler import compiled
 from unclump._numba.radix import ascend
@@ -223,6 +223,29 @@ def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
         assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
 
 
+@each_kernel
+@pytest.mark.parametrize("norm", [1e-3, 300.0])
+def test_kernel_sums_of_points_off_the_sphere_are_the_same(norm, kernel, monkeypatch):
+    x = norm * table(300, 8, torch.float32)
+    fused, plain = both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
+    assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
+    assert fused[1].isfinite().all()
+
+
+def test_nan_reaches_the_sum_and_its_own_row(monkeypatch):
+    x = table(300, 8, torch.float32)
+    x[7, 3] = torch.nan
+    for value, gradient in both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, Gaussian()), x)):
+        assert value.isnan()
+        assert gradient[7].isnan().any()
+
+
+def test_a_steep_kernel_needs_no_gradient():
+    with torch.inference_mode():
+        x = table(40, 4, torch.float32)
+    assert Energy(Gaussian(100.0))(x).isfinite()
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)
 def test_kernels_too_steep_for_single_precision_are_the_same(kernel, monkeypatch):
     x = table(600, 4, torch.float32)
@@ -298,6 +321,49 @@ def test_threads_share_every_piece_once(count, threads):
     for _ in range(20):
         count_up_by_team(done, 3, threads)
     assert (done == 60).all()
+
+
+@compiled
+def meet(there, met, start, stop):
+    for i in range(start, stop):
+        for turn in range(1, 400_000_000):  # and no longer, or one thread alone would wait for ever
+            there[i] = turn  # a write, after which the other's place must be read anew
+            if there[1 - i] > 0:
+                met[i] = 1
+                break
+
+
+@compiled
+def meet_by_team(there, met):
+    team(meet, (there, met), 2, 2)
+
+
+def test_two_threads_are_at_work_at_once():
+    there, met = np.zeros((2, 2), np.int64)
+    meet_by_team(there, met)
+    assert met.all()
+
+
+@compiled
+def fail(table, start, stop):
+    for i in range(start, stop):
+        if table[i] < 0:
+            raise ValueError("in one piece")
+        table[i] += 1
+
+
+@compiled
+def fail_by_team(table, threads):
+    team(fail, (table,), len(table), threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_loop_that_fails_is_not_taken_for_one_that_has_ended(threads):
+    table = np.zeros(1_000)
+    fail_by_team(table, threads)
+    table[700] = -1
+    with pytest.raises(MemoryError, match="no memory left"):
+        fail_by_team(table, threads)
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (4, 3), (2, 2)])

@@ -111,7 +111,7 @@ def test_forward_mode_is_refused(name):
 
 @pytest.mark.parametrize("name", OBJECTIVES)
 def test_training_after_inference(name):
-    """The buffer that is kept between calls is none of inference mode's."""
+    """Nothing is kept from one call to the next that belongs to inference mode."""
     with torch.inference_mode():
         validated = OBJECTIVES[name]()(torch.cat([embeddings(), embeddings(700)]).detach().clone())
     value, gradient = value_and_gradient(name, embeddings())

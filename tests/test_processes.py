@@ -21,7 +21,7 @@ assert _numba.threads(100, at_least=1) == 2
 def objective(make):
     def job(seed):
         random = torch.Generator().manual_seed(seed)
-        x = torch.randn(2000, 16, generator=random, requires_grad=True)
+        x = torch.randn(3000, 20, generator=random, requires_grad=True)
         value = make(random)(x)
         return value.detach(), *torch.autograd.grad(value, x)
     return job
@@ -60,7 +60,7 @@ POOL = """
 from unclump._numba import team
 
 helped, make_pool = set(), team._pool
-team._pool = lambda process, threads: helped.add(current) or make_pool(process, threads)
+team._pool = lambda count: helped.add(current) or make_pool(count)
 team.use(team.POOL)
 """
 

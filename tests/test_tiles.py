@@ -1,5 +1,7 @@
 """Products by tiles, blocks of pairs, kernels of far pairs, sums of rows: what the fused loops are made of."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,7 @@ from unclump import Gaussian, Laplace, Riesz
 from unclump._numba.far import NEAR, evaluate_cubics, evaluate_exponential, fit
 from unclump._numba.product import BLOCK, WIDTH, chunks, columns_times, pack, padded, products, small_blocks, times_rows
 from unclump._numba.rows import summed_rows
+from unclump.kernel_sums import kernel_sum
 
 SIZES = [(1, 2), (3, 3), (17, 5), (30, 16), (127, 33), (128, 64)]
 each_size = pytest.mark.parametrize(("n", "d"), SIZES)
@@ -42,6 +45,7 @@ def test_products_are_those_of_numpy(n, d, triangle):
     block = np.full((BLOCK, BLOCK), 9, np.float32)
     pack(columns, 0, n, panels)
     products(x, 5, n, panels, n, triangle, block)
+    assert (block[-(-n // 4) * 4 :] == 9).all()  # nothing is written beyond the tiles
     assert_close(below(block[:n, :n], triangle), below(rows[5:] @ columns.T, triangle), rtol=1e-5, atol=1e-5)
 
 
@@ -56,6 +60,7 @@ def test_rows_and_columns_of_a_block_are_multiplied_as_by_numpy(n, d, triangle):
             times_rows(weights, n, laid_out(x), 2, n, triangle, out)
         else:
             columns_times(weights, 0, n, laid_out(x), 2, n, triangle, out, 0)
+        assert (out[-(-n // 4) * 4 :] == 9).all()
         assert_close(out[:n, :d], expected @ x[2:], rtol=1e-4, atol=1e-4)
 
 
@@ -99,6 +104,23 @@ def test_other_kernels_are_none(kernel):
     assert fit(kernel, kernel.derivative).steepness == 0
 
 
+@dataclass(frozen=True)
+class Capped(Gaussian):
+    """An exponential of far pairs only."""
+
+    def __call__(self, r2):
+        return super().__call__(r2.clamp_min(NEAR))
+
+    def derivative(self, r2):
+        return torch.where(r2 < NEAR, 0, super().derivative(r2))
+
+
+def test_a_kernel_that_is_an_exponential_of_far_pairs_only_is_none():
+    assert fit(Capped(), Capped().derivative).steepness == 0
+    x = torch.tensor([[1.0, 0.0], [1.0, 1e-3], [0.0, 1.0]])
+    assert_close(kernel_sum(x, Capped()), kernel_sum(x.double(), Capped()).float())
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(100.0), Riesz(64.0)], ids=repr)
 def test_kernels_too_steep_for_single_precision_are_refused(kernel):
     assert fit(kernel, kernel.derivative) is None
@@ -131,10 +153,11 @@ def test_blocks_are_evaluated_as_the_kernel_is(kernel, diagonal):
     assert_close(by_late[:rows][all_far], slopes.sum(1)[all_far].astype(np.float32), rtol=1e-5, atol=4e-5 * largest)
 
 
+@pytest.mark.parametrize("stride", [1, 4096])
 @pytest.mark.parametrize("count", [0, 1, 7, 600])
-def test_rows_of_the_same_number_are_summed_as_by_torch(count):
+def test_rows_of_the_same_number_are_summed_as_by_torch(count, stride):
     random = torch.Generator().manual_seed(count)
-    numbers = torch.randint(0, 10**6, (1 + count // 3,), generator=random)
+    numbers = stride * torch.randint(0, 10**6 // stride, (1 + count // 3,), generator=random)
     index = numbers[torch.randint(0, len(numbers), (count,), generator=random)]
     values = torch.randn(count, 5, generator=random)
     rows, sums = summed_rows(index, values)

@@ -40,13 +40,13 @@ def mean_over_pairs(
 
     Where it is wanted, with the gradient by the embeddings.
     """
-    if (known := _of_kernel(kernel, embeddings.dtype)) is not None:
+    if (known := _of_kernel(kernel)) is not None:
         from unclump._numba import pairs as loops
 
-        mean, gradient = loops.mean_over_pairs(embeddings, known, wanted=wanted, most=_most_threads(embeddings))
+        mean, gradient = loops.mean_over_pairs(embeddings, known, wanted=wanted, most=_most_threads(embeddings, wanted))
         return narrow(embeddings.new_tensor(mean, dtype=torch.float64), embeddings.dtype), gradient
-    with torch.enable_grad():
-        x = embeddings.detach().requires_grad_()
+    with torch.set_grad_enabled(wanted):
+        x = embeddings.detach().requires_grad_(wanted)
         total = kernel_sum(project(x), kernel) / (len(x) * (len(x) - 1))
     return total.detach(), torch.autograd.grad(total, x)[0] if wanted else None
 
@@ -131,15 +131,10 @@ def sum_and_gradient(
 
     The term of a pair is multiplied with the weights of both points, which are constants.
     """
-    if (
-        weight is None
-        and x.dtype is torch.float32
-        and _numba.usable(x)
-        and (known := _of_kernel(kernel, x.dtype)) is not None
-    ):
+    if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (known := _of_kernel(kernel)) is not None:
         from unclump._numba import pairs as loops
 
-        both, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x))
+        both, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x, wanted))
         return narrow(x.new_tensor(both, dtype=torch.float64), x.dtype), gradient
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
@@ -159,18 +154,18 @@ def sum_and_gradient(
     return narrow(total, x.dtype), pairs.collected(x.dtype) if wanted else None
 
 
-def _most_threads(x: Tensor) -> int:
-    """Of those that have a gradient in double precision each."""
-    return max(1, _GRADIENTS // (8 * x.numel()))
+def _most_threads(x: Tensor, wanted: bool) -> int:
+    """Where it is wanted, each of them has a gradient in double precision."""
+    return max(1, _GRADIENTS // (8 * max(1, x.numel()))) if wanted else torch.get_num_threads()
 
 
 @lru_cache(maxsize=256)
-def _of_kernel(kernel: Kernel, dtype: torch.dtype) -> Any:
+def _of_kernel(kernel: Kernel) -> Any:
     """The kernel for the fused loops, or None where it is too steep for single precision."""
     from unclump._numba import far, pairs
 
     found = far.fit(kernel, kernel.derivative)
-    return found and pairs.OfKernel(found, kernel, lambda r2: bounded(kernel.derivative(r2)), apart(dtype))
+    return found and pairs.OfKernel(found, kernel, lambda r2: bounded(kernel.derivative(r2)), apart(torch.float32))
 
 
 class _KernelMatrix(torch.autograd.Function):

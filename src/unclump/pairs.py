@@ -1,6 +1,6 @@
 r"""Pairs of points, block by block: nearest neighbours, and the distances to them with their gradients.
 
-Memory is O(n d + block^2), whatever n; a block that holds everything is the dense case.
+Memory is O(n d + block^2), and sixteen bytes for every block; a block that holds everything is the dense case.
 
 As :math:`\lVert x \rVert^2 + \lVert y \rVert^2 - 2 \langle x, y \rangle` in float32, the squared chord would lose every
 angle below 0.02 degrees. The fused loops take it for far pairs only, and measure near ones by their differences; the
@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump import _numba
-from unclump.sphere import angle, project, tangent, without_autocast
+from unclump.sphere import angle, project, tangent
 
 Block = tuple[slice, slice]
 
@@ -57,8 +57,7 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
     if _numba.usable(x):
         from unclump._numba import nearest as loops
 
-        with without_autocast(x.device):
-            return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block))).long()
+        return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block))).long()
     wide, n = widen(x.detach()), len(x)
     smallest, index = wide.new_full((n,), math.inf), torch.zeros(n, dtype=torch.long, device=x.device)
 

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 
-ENABLED = find_spec("numba") is not None
+ENABLED = find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
 """Set to False by tests that compare both ways."""
 
 _most_threads = torch.get_num_threads

@@ -14,6 +14,7 @@ from torch import Tensor
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
+from unclump._numba.projection import squared_norm
 from unclump._numba.radix import NUMBER, ascend
 from unclump._numba.team import team
 
@@ -131,9 +132,7 @@ def _inverse_norm(squared: float, x: Table, i: int) -> Any:
     """One over the norm of a row, whose square in single precision serves if it is neither tiny nor huge."""
     if squared > np.float32(1e-30) and squared < np.float32(1e30):
         return _ONE / math.sqrt(squared)
-    wide = 0.0  # in double precision the squares of single neither vanish nor overflow
-    for j in range(x.shape[1]):
-        wide += np.float64(x[i, j]) * np.float64(x[i, j])
+    wide = squared_norm(x, i)
     return np.float32(min(1 / math.sqrt(wide), _LARGEST)) if wide != 0 else _ZERO
 
 

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,12 @@ def _njit(loop: Loop, **options: Any) -> Loop:
 def _keep_until_any_file_changes(made: Any) -> None:
     """What is kept on the disk has the loops inside that it calls: numba by itself would look at one file only."""
     with suppress(AttributeError):  # its own affair, which another version may settle in another way
-        made._cache._cache_file._source_stamp = _latest_change()
+        cache = made._cache._cache_file
+        cache._source_stamp = cache._source_stamp, _all_files()
 
 
 @lru_cache(maxsize=1)
-def _latest_change() -> tuple[float, int]:
-    files = [path.stat() for path in Path(__file__).parent.parent.rglob("*.py")]
-    return max(file.st_mtime for file in files), sum(file.st_size for file in files)
+def _all_files() -> str:
+    """What tells the package's files from any others."""
+    files = sorted(Path(__file__).parent.parent.rglob("*.py"))
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

@@ -13,7 +13,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.forces import add_escape
 from unclump._numba.nearest import nearest_of, nearest_to_each
 from unclump._numba.product import cut, padded
-from unclump._numba.projection import project_rows, project_rows_backward
+from unclump._numba.projection import project_rows, project_rows_backward, squared_norm
 from unclump._numba.team import team
 
 _A_THREAD = 2**15  # pairs that are worth a thread
@@ -132,10 +132,7 @@ def _project_and_square(
 ) -> None:
     project_rows(given, inverse_norms, x, start, stop)
     for i in range(start, stop):
-        squared = 0.0
-        for j in range(x.shape[1]):
-            squared += np.float64(x[i, j]) * np.float64(x[i, j])
-        squares[i] = squared
+        squares[i] = squared_norm(x, i)
 
 
 @compiled
@@ -165,7 +162,7 @@ def _mean_square_to_nearest_by_team(samples: Points, given: Points, gradient: Po
     team(_square_terms, (samples, x, index, terms, slopes), m, threads)
     for i in range(m if len(gradient) > 0 else 0):
         around, along = slopes[i]
-        _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient, index[i])
+        _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient)
     team(project_rows_backward, (x, inverse_norms, gradient, gradient), len(gradient), threads)
     return float(terms.mean())
 
@@ -216,7 +213,7 @@ def _add_both(
 
 
 @compiled
-def _add(samples: Points, i: int, x: Points, k: int, around: float, along: float, gradient: Points, row: int) -> None:
+def _add(samples: Points, i: int, x: Points, k: int, around: float, along: float, gradient: Points) -> None:
     for j in range(x.shape[1]):
         difference, total = samples[i, j] - x[k, j], samples[i, j] + x[k, j]
-        gradient[row, j] += around * difference + along * total
+        gradient[k, j] += around * difference + along * total

@@ -57,8 +57,8 @@ def fit(value: OfChords, slope: OfChords) -> Far | None:
     largest, steepest = values.abs().max(), slopes.abs().max()
     if not (largest < 1e30 and steepest < 1e30 and steepest <= 20 * largest):
         return None
-    steepness = (slopes[0] / values[0]).item()
-    if steepness != 0 and torch.allclose(slopes, steepness * values, rtol=1e-9, atol=0):
+    steepness, everywhere = (slopes[0] / values[0]).item(), torch.linspace(0, 4, 129, dtype=torch.float64)
+    if steepness != 0 and torch.allclose(slope(everywhere), steepness * value(everywhere), rtol=1e-9, atol=0):
         points = torch.from_numpy(np.polynomial.chebyshev.chebpts1(_COEFFICIENTS))
         polynomial = _through(points, slope(2 + (2 - NEAR) * points))
         t = (nodes - 2) / (2 - NEAR)
@@ -101,6 +101,7 @@ def evaluate_exponential(
         for i in range(stop):
             t = scale * (own + early_squares[i] - _TWO * block[j, i])
             far = abs(t) < _ONE  # NaN is not far, and is measured again
+            t = t if far else _ZERO  # or the polynomial might be infinite
             high = ((((c0 * t + c1) * t + c2) * t + c3) * t + c4) * t + c5
             slope = ((((((high * t + c6) * t + c7) * t + c8) * t + c9) * t + c10) * t + c11) * t + c12
             counts = np.float32(far)  # a product, for a choice would be a store of some lanes, which takes long
@@ -140,7 +141,7 @@ def evaluate_cubics(
         for i in range(stop):
             aside = block[j, i]
             far = abs(aside) < _REACH  # NaN is not far, and is measured again
-            t = (aside + _REACH) * per_step - np.float32(nodes[i])
+            t = (aside + _REACH) * per_step - np.float32(nodes[i]) if far else _ZERO
             c0, c1, c2, c3 = here[i, 0], here[i, 1], here[i, 2], here[i, 3]
             value = c0 + t * (c1 + t * (c2 + t * c3))
             slope = per_step * (c1 + t * (_TWO * c2 + t * (_THREE * c3)))

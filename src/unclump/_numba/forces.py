@@ -28,11 +28,11 @@ class Near(NamedTuple):
 
 
 @compiled_in_any_order
-def squared_chord(x: Float[np.ndarray, "n d"], i: int, y: Float[np.ndarray, "m d"], k: int) -> float:
+def squared_chord(x: Float[np.ndarray, "n d"], i: int, k: int) -> float:
     """By differences in double precision; the order of a sum of squares does not matter."""
     total = 0.0
     for j in range(x.shape[1]):
-        difference = np.float64(x[i, j]) - np.float64(y[k, j])
+        difference = np.float64(x[i, j]) - np.float64(x[k, j])
         total += difference * difference
     return total
 

@@ -9,10 +9,8 @@ from jaxtyping import Float32, Float64
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.product import WIDTH, Chunks, chunks, padded
-from unclump._numba.projection import project_rows
+from unclump._numba.projection import A_THREAD, project_rows, squared_norm
 from unclump._numba.team import team
-
-A_THREAD = 2**13  # entries of a table that are worth a thread
 
 Points = Float32[np.ndarray, "n d"]
 Single = Float32[np.ndarray, " m"]
@@ -78,11 +76,9 @@ def _lay_out_rows(
     points: Points, laid_out: Chunks, squares: Single, inverse_norms: Lengths, start: int, stop: int
 ) -> None:
     for i in range(start, stop):
-        squared = 0.0
-        for j in range(points.shape[1]):
-            squared += np.float64(points[i, j]) * np.float64(points[i, j])
         for first in range(0, points.shape[1], WIDTH):
             for j in range(min(WIDTH, points.shape[1] - first)):
                 laid_out[first // WIDTH, i, j] = points[i, first + j]
+        squared = squared_norm(points, i)
         squares[i] = squared
         inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0

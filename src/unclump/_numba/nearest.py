@@ -16,6 +16,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.forces import squared_chord
 from unclump._numba.minima import keep_columns, keep_rows, lowest_two
 from unclump._numba.product import BLOCK, WIDTH, pack, padded, products, small_blocks
+from unclump._numba.projection import squared_norm
 from unclump._numba.team import team
 
 _ROUNDING = np.float32(4e-6)  # of a squared chord in float32: generous, for thousands of dimensions
@@ -58,7 +59,7 @@ def nearest_of(
     given: Float[np.ndarray, "n d"], x: Points, squares: Chords, places: Int[np.ndarray, "k 4"], threads: int
 ) -> Int32[np.ndarray, " n"]:
     """The nearest of all points that are given, which in single precision and padded are x, with their squares."""
-    n, members = len(given), min(threads, len(places))
+    n, members = len(given), max(1, min(threads, len(places)))
     low, next_low = np.empty((members, n), np.float32), np.empty((members, n), np.float32)
     index = np.empty((members, n), np.int32)
     team(_two_nearest, (x, squares, places, low, next_low, index), members, members)
@@ -79,11 +80,9 @@ def nearest_to_each(samples: Points, x: Points, threads: int) -> Int32[np.ndarra
 @compiled_in_any_order
 def _lay_out(given: Float[np.ndarray, "n d"], x: Points, squares: Chords) -> None:
     for i in range(len(given)):
-        squared = 0.0
         for j in range(x.shape[1]):
             x[i, j] = given[i, j]
-            squared += np.float64(x[i, j]) * np.float64(x[i, j])
-        squares[i] = squared
+        squares[i] = squared_norm(x, i)
 
 
 @compiled
@@ -167,7 +166,7 @@ def _measure_again(
     for b in range(columns if smallest[a] > 0 else 0):
         k = column + b
         if squares[i] + squares[k] - _TWO * products[b] <= low[i] + _ROUNDING and k != i:
-            r2 = squared_chord(given, i, given, k)
+            r2 = squared_chord(given, i, k)
             if r2 < smallest[a]:
                 smallest[a], index[i] = r2, k
 

@@ -21,9 +21,9 @@ from unclump._numba import threads
 from unclump._numba.compiler import compiled
 from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
 from unclump._numba.forces import Near, add_force, add_near_forces_by_team, squared_chord_of_directions
-from unclump._numba.layout import A_THREAD, Laid, lay_out, project_and_lay_out
+from unclump._numba.layout import Laid, lay_out, project_and_lay_out
 from unclump._numba.product import BLOCK, WIDTH, Chunks, columns_times, pack, products, small_blocks, times_rows
-from unclump._numba.projection import project_rows_backward
+from unclump._numba.projection import A_THREAD, project_rows_backward
 from unclump._numba.team import team
 
 _COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision

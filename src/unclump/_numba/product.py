@@ -34,11 +34,13 @@ def _make_tile(
     a: Any, a_start: Any, a_row: Any, a_step: Any,
     b: Any, b_start: Any, b_step: Any,
     depth: Any, out: Any, out_start: Any, out_row: Any,
-) -> tuple[Any, Callable[..., Any]]:  # fmt: skip
+) -> tuple[Any, Callable[..., Any]] | None:  # fmt: skip
     """Write 4 rows of 16: of the entries of `a` at `a_start + a_row * row + a_step * k`, and the 16 of `b` from
     `b_start + b_step * k` on, the sums of the products over k < depth, which is not zero.
     """
     number = types.int64
+    if any(array.dtype != types.float32 or array.layout != "C" for array in (a, b, out)):
+        return None  # which the compiler refuses: entries are read as they lie there
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         a_start, a_row, a_step = arguments[1:4]
@@ -109,8 +111,8 @@ def chunks(d: int) -> int:
 
 def small_blocks(blocks: Iterable[tuple[slice, slice]]) -> Int[np.ndarray, "k 4"]:
     """Start and stop of the earlier points and of the later ones, of all blocks cut into such of at most `BLOCK`."""
-    places = np.array([(early.start, early.stop, late.start, late.stop) for early, late in blocks], np.int64)
-    small: Int[np.ndarray, "k 4"] = cut(places)
+    places = [(early.start, early.stop, late.start, late.stop) for early, late in blocks]
+    small: Int[np.ndarray, "k 4"] = cut(np.array(places, np.int64).reshape(-1, 4))
     return small
 
 
@@ -119,14 +121,15 @@ def cut(blocks: Int[np.ndarray, "k 4"]) -> Int[np.ndarray, "m 4"]:
     """`small_blocks` of start and stop, of earlier and of later points."""
     count = 0
     for early, early_stop, late, late_stop in blocks:
-        count += (-(-(early_stop - early) // BLOCK)) * (-(-(late_stop - late) // BLOCK))
-    small, k = np.empty((count, 4), np.int64), 0
+        rows, columns = -(-(late_stop - late) // BLOCK), -(-(early_stop - early) // BLOCK)
+        count += rows * (rows + 1) // 2 if early == late else rows * columns
+    small, k = np.empty((count, 4), np.int32), 0
     for early, early_stop, late, late_stop in blocks:
         for i in range(early, early_stop, BLOCK):
             for j in range(i if early == late else late, late_stop, BLOCK):  # on the diagonal, each pair once
                 small[k] = i, min(i + BLOCK, early_stop), j, min(j + BLOCK, late_stop)
                 k += 1
-    return small[:k]
+    return small
 
 
 @compiled

@@ -12,7 +12,7 @@ from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.team import team
 
-_A_THREAD = 2**13  # entries that are worth a thread: a hundredth of a millisecond
+A_THREAD = 2**13  # entries that are worth a thread: a hundredth of a millisecond
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
 Points = Float[np.ndarray, "n d"]
@@ -53,7 +53,7 @@ def _rows(x: Tensor) -> Tensor:
 
 def threads_for(x: Tensor) -> int:
     """How many threads may go over the entries."""
-    return threads(x.numel(), at_least=_A_THREAD)
+    return threads(x.numel(), at_least=A_THREAD)
 
 
 @compiled
@@ -82,13 +82,13 @@ def _inverse(norm: float) -> float:
 @compiled_in_any_order
 def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
     for i in range(start, stop):
-        inverse[i] = _inverse(_norm(x, i))
+        inverse[i] = _inverse(math.sqrt(squared_norm(x, i)))
 
 
 @compiled_in_any_order
 def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
     for i in range(start, stop):
-        norm = _norm(x, i)
+        norm = math.sqrt(squared_norm(x, i))
         inverse[i] = _inverse(norm)
         if _SMALLEST <= inverse[i] < _LARGEST:
             for j in range(x.shape[1]):
@@ -109,12 +109,12 @@ def project_rows_backward(
 
 
 @compiled_in_any_order
-def _norm(x: Points, i: int) -> float:
+def squared_norm(x: Points, i: int) -> float:
     """In double precision, where the squares of single neither vanish nor overflow."""
     squared = 0.0
     for j in range(x.shape[1]):
         squared += np.float64(x[i, j]) * np.float64(x[i, j])
-    return math.sqrt(squared)
+    return squared
 
 
 @compiled_in_any_order

@@ -11,7 +11,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.projection import arrays, dot, threads_for
 from unclump._numba.team import team
 
-_SCATTER = 0x9E3779B1  # odd, and without a pattern: multiples of it fall everywhere
+_SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, and without a pattern: the high bits of its multiples fall everywhere
 _AT_A_TIME = 16  # rows; of a few hundred dimensions they stay in the fastest cache
 
 Points = Float[np.ndarray, "n d"]
@@ -33,8 +33,7 @@ def sgd_update(
     tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
     _sgd_by_team(*tables, *choices, threads_for(grad))
-    # Autograd must refuse a backward pass through values that are no longer there.
-    torch.autograd.graph.increment_version(x)
+    _changed(x, momentum_buffer)
 
 
 def adam_update(
@@ -55,8 +54,14 @@ def adam_update(
     tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
     _adam_by_team(*tables, *choices, threads_for(grad))
-    # Autograd must refuse a backward pass through values that are no longer there.
-    torch.autograd.graph.increment_version(x)
+    _changed(x, exp_avg, exp_avg_sq, steps)
+
+
+def _changed(*tensors: Tensor | None) -> None:
+    """Tell autograd, which must refuse a backward pass through values that are no longer there."""
+    for tensor in tensors:
+        if tensor is not None:
+            torch.autograd.graph.increment_version(tensor)
 
 
 def summed_rows(index: Int[Tensor, " m"], values: Float[Tensor, "m d"]) -> tuple[Tensor, Tensor]:
@@ -172,12 +177,12 @@ def _adam(
 @compiled
 def _summed_rows(index: Rows, values: Points) -> tuple[Rows, Points]:
     """By a table of places, at most half of them taken, where each number looks for itself from its own place on."""
-    size = 1
+    size, unused = 2, np.uint64(63)
     while size < 2 * len(index):
-        size *= 2
+        size, unused = 2 * size, unused - np.uint64(1)
     places, rows, sums, count = np.full(size, -1), np.empty_like(index), np.empty_like(values), 0
     for i in range(len(index)):
-        place = (index[i] * _SCATTER) & (size - 1)
+        place = np.int64((np.uint64(index[i]) * _SCATTER) >> unused)
         while places[place] >= 0 and rows[places[place]] != index[i]:
             place = (place + 1) & (size - 1)
         k = places[place]

@@ -8,10 +8,12 @@ Where torch's threads are of another kind, a small pool takes their place.
 """
 
 import ctypes
-import os
+from _thread import interrupt_main
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import lru_cache
+from threading import Barrier
 from typing import Any
 
 import llvmlite.binding
@@ -45,10 +47,11 @@ def _team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple
         most = builder.select(many, builder.mul(threads, _NUMBER(_PIECES)), _NUMBER(1))
         pieces = builder.select(builder.icmp_signed("<", count, most), count, most)
 
-        # What the threads share, on this one's stack: pieces taken so far, pieces, count, and the loop's arguments.
-        shared = ir.LiteralStructType([_NUMBER, _NUMBER, _NUMBER, context.get_value_type(given)])
+        # What the threads share, on this one's stack: how many pieces are taken, whether one has failed, how many
+        # there are, of how much, and the loop's arguments.
+        shared = ir.LiteralStructType([*4 * [_NUMBER], context.get_value_type(given)])
         there = cgutils.alloca_once(builder, shared)
-        for place, value in enumerate([_NUMBER(0), pieces, count, values]):
+        for place, value in enumerate([_NUMBER(0), _NUMBER(0), pieces, count, values]):
             builder.store(value, cgutils.gep_inbounds(builder, there, 0, place))
 
         name = builder.module.get_unique_name("unclump_worker")
@@ -62,6 +65,9 @@ def _team(typing: Any, loop: Any, given: Any, count: Any, threads: Any) -> tuple
                 builder.call(run, [worker, data, _ALL, _SMALL(0)])
             with by_one:
                 builder.call(worker, [data])
+        failed = builder.load(cgutils.gep_inbounds(builder, there, 0, 1))
+        with builder.if_then(builder.icmp_signed("!=", failed, _NUMBER(0)), likely=False):
+            context.call_conv.return_user_exc(builder, MemoryError, ("a loop failed: there is no memory left for it",))
         return context.get_dummy_value()
 
     return types.void(loop, given, types.int64, types.int64), generate
@@ -71,8 +77,8 @@ def _take_pieces(context: Any, worker: ir.Function, shared: Any, loop: Any, sign
     """What each of the threads does: as long as there are pieces, take one and call the loop."""
     builder = ir.IRBuilder(worker.append_basic_block("entry"))
     data = builder.bitcast(worker.args[0], shared.as_pointer())
-    taken = cgutils.gep_inbounds(builder, data, 0, 0)
-    pieces, count, values = (builder.load(cgutils.gep_inbounds(builder, data, 0, place)) for place in (1, 2, 3))
+    taken, failed = (cgutils.gep_inbounds(builder, data, 0, place) for place in (0, 1))
+    pieces, count, values = (builder.load(cgutils.gep_inbounds(builder, data, 0, place)) for place in (2, 3, 4))
     arguments = cgutils.unpack_tuple(builder, values, len(signature.args) - 2)
     take, work, end = (worker.append_basic_block(name) for name in ("take", "work", "end"))
     builder.branch(take)
@@ -82,7 +88,9 @@ def _take_pieces(context: Any, worker: ir.Function, shared: Any, loop: Any, sign
     builder.position_at_end(work)
     start = builder.sdiv(builder.mul(count, piece), pieces)
     stop = builder.sdiv(builder.mul(count, builder.add(piece, _NUMBER(1))), pieces)
-    context.call_internal_no_propagate(builder, loop, signature, [*arguments, start, stop])  # loops raise nothing
+    status, _ = context.call_internal_no_propagate(builder, loop, signature, [*arguments, start, stop])
+    with builder.if_then(status.is_error, likely=False):
+        builder.store(_NUMBER(1), failed)
     builder.branch(take)
     builder.position_at_end(end)
     builder.ret_void()
@@ -93,16 +101,33 @@ team: Any = intrinsic(_team)
 
 def _by_a_pool(worker: int, data: int, threads: int, flags: int) -> None:
     """What OpenMP's runtime does: call the worker on every thread, this one among them, and return when all have."""
-    work, threads = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(worker), torch.get_num_threads()
-    others = [_pool(os.getpid(), threads).submit(work, data) for _ in range(threads - 1)]
+    work, count, interrupted = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(worker), torch.get_num_threads(), False
+    others: list[Future[None]] = []
+    with suppress(RuntimeError):  # the system gives no more threads: this one does what there is
+        others = [_pool(count).submit(work, data) for _ in range(count - 1)]
     work(data)
-    wait([other for other in others if not other.cancel()])  # who has not woken by now is not waited for
+    while others:  # as long as they run, what they share must stay where it is
+        try:
+            wait([other for other in others if not other.cancel()])  # who has not woken by now is not waited for
+            others = []
+        except KeyboardInterrupt:
+            interrupted = True
+    if interrupted:
+        interrupt_main()
 
 
 @lru_cache(maxsize=1)
-def _pool(process: int, threads: int) -> ThreadPoolExecutor:
-    """Threads of this process: a fork copies the object, but not its threads."""
-    return ThreadPoolExecutor(threads, thread_name_prefix="unclump")
+def _pool(count: int) -> ThreadPoolExecutor:
+    """Threads that have all begun, so that no call has to begin one."""
+    pool, begun = ThreadPoolExecutor(count, thread_name_prefix="unclump"), Barrier(count + 1)
+    try:
+        for _ in range(count):
+            pool.submit(begun.wait)
+        begun.wait()
+    except BaseException:
+        begun.abort()  # those that wait for the others must end
+        raise
+    return pool
 
 
 POOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)(_by_a_pool)

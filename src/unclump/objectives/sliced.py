@@ -69,12 +69,17 @@ def ssw(x: Float[Tensor, "n d"], circles: Circles) -> Float[Tensor, ""]:
         tensor(1.)
     """
     check_points(x, at_least=2)
-    n = len(x)
-    return _scaled(x, circles, 2 / (n * (2 * math.pi) ** 2), 1 / (12 * n**2))
+    return _scaled(x, circles, *_to_ssw(len(x)))
+
+
+def _to_ssw(n: int) -> tuple[float, float]:
+    """Factor and summand that make `ssw` of `sliced`."""
+    return 2 / (n * (2 * math.pi) ** 2), 1 / (12 * n**2)
 
 
 def _scaled(x: Tensor, circles: Circles, factor: float, summand: float) -> Tensor:
     """`sliced`, times a factor and plus a summand."""
+    check_count("the number of circles", len(circles))
     x = full_precision(x)
     if circles.is_floating_point():
         check_same_dimension(x, circles, "circles")
@@ -241,8 +246,8 @@ class SSW(Sliced):
         return ssw(x, self.draw(x))
 
     def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        n = others.ranks.total + others.fixed
-        return super().value_among(x, others) * (2 / (n * (2 * math.pi) ** 2)) + 1 / (12 * n**2)
+        factor, summand = _to_ssw(others.ranks.total + others.fixed)
+        return super().value_among(x, others) * factor + summand
 
     def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
         return Objective.terms_among(self, x, others)
