@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
@@ -63,7 +64,9 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Te
 
 def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Tensor:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
-    gradient = coefficients.new_empty(coefficients.shape[1], d)
+    gradient = torch.from_numpy(
+        np.empty((coefficients.shape[1], d), np.float32)
+    )  # in large pages, which torch's are not
     several = threads(len(gradient), at_least=_A_THREAD)
     vectors = circles.flatten(end_dim=1).contiguous()  # or the numbers of axes
     given = coefficients.numpy(), vectors.numpy(), gradient.numpy(), np.float32(factor)
