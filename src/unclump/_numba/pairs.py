@@ -22,7 +22,7 @@ from unclump._numba.compiler import compiled
 from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
 from unclump._numba.forces import Near, add_force, add_near_forces_by_team, squared_chord_of_directions
 from unclump._numba.layout import Laid, lay_out, project_and_lay_out
-from unclump._numba.product import BLOCK, WIDTH, Chunks, columns_times, pack, products, small_blocks, times_rows
+from unclump._numba.product import BLOCK, WIDTH, Chunks, columns_times, cut, pack, products, small_blocks, times_rows
 from unclump._numba.projection import A_THREAD, project_rows_backward
 from unclump._numba.team import team
 
@@ -72,17 +72,18 @@ def mean_over_pairs(
     embeddings: Float32[Tensor, "n d"], kernel: OfKernel, *, wanted: bool, most: int
 ) -> tuple[float, Float32[Tensor, "n d"] | None]:
     """The mean of a kernel over all pairs of the embeddings' directions; and its gradient by the embeddings."""
-    (n, d), given = embeddings.shape, embeddings.detach().contiguous().numpy()
-    points, inverse_norms = project_and_lay_out(given)
-    places = small_blocks([(slice(0, n), slice(0, n))])
-    total, gradients = _sum_over_pairs(points, places, kernel, wanted=wanted, most=most)
-    pairs = n * (n - 1)
-    if not wanted:
-        return 2 * total / pairs, None
-    gradient = np.empty_like(given)
-    by_all = gradients, 4 / pairs, points.x, inverse_norms, gradient
-    _collect_by_embeddings_by_team(*by_all, threads(n * d, at_least=A_THREAD))
-    return 2 * total / pairs, torch.from_numpy(gradient)
+    n, given = len(embeddings), embeddings.detach().contiguous().numpy()
+    gradient, pairs = np.empty_like(given if wanted else given[:0]), n * (n - 1)
+    several = threads(given.size, at_least=A_THREAD)
+    if kernel.far.steepness != 0:
+        of_kernel = *kernel.far, kernel.apart
+        total = _sum_of_exponential_by_team(given, *of_kernel, 4 / pairs, gradient, min(several, most), several)
+    else:
+        points, inverse_norms = project_and_lay_out(given, several)
+        places = small_blocks([(slice(0, n), slice(0, n))])
+        total, gradients = _sum_over_pairs(points, places, kernel, wanted=wanted, most=most)
+        _collect_by_embeddings_by_team(gradients, 4 / pairs, points.x, inverse_norms, gradient, several)
+    return 2 * total / pairs, torch.from_numpy(gradient) if wanted else None
 
 
 def _sum_over_pairs(
@@ -106,6 +107,29 @@ def _sum_over_pairs(
             add_near_forces_by_team(points.x, points.inverse_norms, listed, *near, weights, kernel.apart, gradients)
         if next_block.min() >= len(places):
             return float(totals.sum()), gradients
+
+
+@compiled
+def _sum_of_exponential_by_team(
+    given: Points, at_zero: float, steepness: float, polynomial: Polynomial, cubics: Matrix, apart: float,
+    factor: float, gradient: Points, most: int, threads: int,
+) -> float:  # fmt: skip
+    """The sum over pairs of embeddings' directions in one order; and a multiple of its gradient by the embeddings.
+
+    No near pair has to be listed, and nothing else waits for Python.
+    """
+    n, d = given.shape
+    points, inverse_norms = project_and_lay_out(given, threads)
+    places = cut(np.array([[0, n, 0, n]]))
+    members = min(most, len(places))
+    totals, gradients = np.zeros(members), np.zeros((members, len(gradient), d))
+    state = np.arange(members), np.zeros(members, np.int64), totals, gradients
+    none = np.empty((members, 0), np.int32)
+    near = Near(none, none, np.empty((members, 0)), np.empty((members, 0), np.bool_))
+    far = Far(at_zero, steepness, polynomial, cubics)
+    team(_sum, (points, places, far, apart, *state, near), members, members)
+    team(_collect_by_embeddings, (gradients, factor, points.x, inverse_norms, gradient), len(gradient), threads)
+    return float(totals.sum())
 
 
 @compiled
