@@ -167,21 +167,11 @@ def update_rows(update: Update, x: Tensor, grad: Tensor, *state: Tensor | None, 
                 "expected a sparse gradient of whole rows, as nn.Embedding(sparse=True) gives, "
                 f"got {grad.sparse_dim()} sparse dimensions for a parameter of shape {tuple(x.shape)}; pass a dense one"
             )
-        rows, grad = _summed(grad)
+        rows, grad = grad._indices()[0], grad._values()
     else:
         grad = grad.reshape(-1, x.shape[-1])
     tables = (None if table is None else _rows(table) for table in state)
     in_place(update, _rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
-
-
-def _summed(grad: Tensor) -> tuple[Int[Tensor, " k"], Float[Tensor, "k d"]]:
-    """The rows that a sparse gradient names, each once, and their gradients."""
-    if not grad.is_coalesced() and _numba.usable(grad._values()):
-        from unclump._numba import rows as loops
-
-        return loops.summed_rows(grad._indices()[0], grad._values())
-    grad = grad.coalesce()
-    return grad.indices()[0], grad.values()
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -206,7 +196,7 @@ def in_place(
         x: The table of points.
         grad: The gradients of all rows, or of those in `rows`.
         state: What else the rule takes, in its order; a row for each point, or None.
-        rows: The rows to touch, each once; None for all, in their order.
+        rows: The rows to touch; gradients of one that is named twice are added. None for all, in their order.
         lazy: Of all rows, touch those whose gradient is not zero.
     """
     tables = [table for table in (x, *state) if table is not None]
@@ -216,6 +206,9 @@ def in_place(
         if loop is not None:
             loop(x, grad.contiguous(), *state, rows=rows)
             return
+    if rows is not None:
+        named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()
+        rows, grad = named.indices()[0], named.values()
     if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]

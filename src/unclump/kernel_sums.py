@@ -44,7 +44,7 @@ def mean_over_pairs(
         from unclump._numba import pairs as loops
 
         mean, gradient = loops.mean_over_pairs(embeddings, known, wanted=wanted, most=_most_threads(embeddings, wanted))
-        return narrow(embeddings.new_tensor(mean, dtype=torch.float64), embeddings.dtype), gradient
+        return embeddings.new_full((), mean), gradient
     with torch.set_grad_enabled(wanted):
         x = embeddings.detach().requires_grad_(wanted)
         total = kernel_sum(project(x), kernel) / (len(x) * (len(x) - 1))
@@ -135,7 +135,7 @@ def sum_and_gradient(
         from unclump._numba import pairs as loops
 
         both, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x, wanted))
-        return narrow(x.new_tensor(both, dtype=torch.float64), x.dtype), gradient
+        return x.new_full((), both), gradient
     pairs = Pairs(x)
     total = pairs.wide.new_zeros(())
     for rows, columns in blocks:

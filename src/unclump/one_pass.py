@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump import _numba
-from unclump.sphere import project, without_autocast
+from unclump.sphere import project
 
 Fused = Callable[..., tuple[Tensor, Tensor | None]]
 Plain = Callable[[Tensor], Tensor]
@@ -28,7 +28,8 @@ def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) ->
 
     Args:
         embeddings: Of any norm.
-        fused: `fused(embeddings, wanted=True)` returns the value and, where it is wanted, its gradient.
+        fused: `fused(embeddings, wanted=True)` returns the value and, where it is wanted, its gradient; by loops, or in
+            double precision, which autocast leaves alone.
         plain: The same value of the embeddings' directions by operations of torch, for second derivatives.
     """
     wanted = embeddings.requires_grad and torch.is_grad_enabled()
@@ -38,8 +39,7 @@ def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) ->
 class _InOnePass(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, embeddings: Tensor, fused: Fused, plain: Plain, wanted: bool) -> Tensor:
-        with without_autocast(embeddings.device):
-            value, gradient = fused(embeddings, wanted=wanted)
+        value, gradient = fused(embeddings, wanted=wanted)
         ctx.save_for_backward(embeddings, gradient)
         ctx.plain = plain
         return value

@@ -27,7 +27,7 @@ def usable(*tensors: Tensor) -> bool:
         and dtype in (torch.float32, torch.float64)
         and not torch.compiler.is_compiling()
         and torch._C._functorch.peek_interpreter_stack() is None  # torch.func's tensors have no memory of their own
-        and all(type(x) in (Tensor, nn.Parameter) and x.device.type == "cpu" and x.dtype == dtype for x in tensors)
+        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype for x in tensors)
     )
 
 

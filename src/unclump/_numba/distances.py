@@ -31,22 +31,25 @@ def mean_of_nearest(
     The gradient, where it is wanted, is that by the embeddings.
     """
     (given,), n = _arrays(embeddings), len(embeddings)
-    gradient = np.zeros_like(given if wanted else given[:0])
+    gradient = np.empty_like(given if wanted else given[:0])
     several = threads(n * n, at_least=_A_THREAD)
     choices = kind == "geodesic", kind == "squared", logarithm, apart
     value = _mean_of_nearest_by_team(given, *choices, gradient, several)
-    return embeddings.new_tensor(value), torch.from_numpy(gradient) if wanted else None
+    return embeddings.new_full((), value), torch.from_numpy(gradient) if wanted else None
 
 
 def mean_square_to_nearest(
     embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], *, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
-    """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient."""
+    """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient.
+
+    Samples are of any norm.
+    """
     given, drawn = _arrays(embeddings, samples)
-    gradient = np.zeros_like(given if wanted else given[:0])
+    gradient = np.empty_like(given if wanted else given[:0])
     several = threads(len(given) * len(drawn), at_least=_A_THREAD)
     value = _mean_square_to_nearest_by_team(drawn, given, gradient, several)
-    return embeddings.new_tensor(value), torch.from_numpy(gradient) if wanted else None
+    return embeddings.new_full((), value), torch.from_numpy(gradient) if wanted else None
 
 
 def distances(samples: Tensor, x: Tensor, index: Tensor, kind: str, apart: float) -> Tensor:
@@ -100,8 +103,13 @@ def _distances_backward(
     for i in range(len(samples)):
         r2, s2 = _squares(samples, i, x, index[i])
         chord = apart if r2 == 0 else math.sqrt(r2)
-        around, along = _slopes(chord, s2, weights[i], geodesic, squared)
-        _add_both(samples, i, x, index[i], apart if r2 == 0 else 0.0, around, along, by_samples, by_points)
+        slope, along = _slopes(chord, s2, weights[i], geodesic, squared)
+        around, aside = _taken_apart(slope, i, index[i], r2, apart)
+        _add(samples, i, x, index[i], around, along, by_samples, i)
+        _add(samples, i, x, index[i], -around, along, by_points, index[i])
+        if aside != 0:
+            add_escape(x, i, aside, by_samples, i)
+            add_escape(x, i, -aside, by_points, index[i])
 
 
 @compiled
@@ -119,10 +127,7 @@ def _mean_of_nearest_by_team(
     index = nearest_of(points, x, squares, cut(np.array([[0, n, 0, n]])), threads)
     terms, slopes = np.empty(n), np.empty((n, 3))
     team(_terms, (points, index, geodesic, squared, logarithm, apart, terms, slopes), n, threads)
-    for i in range(len(gradient)):
-        around, along, twin = slopes[i]
-        _add_both(points, i, points, index[i], twin, around, along, gradient, gradient)
-    team(project_rows_backward, (points, inverse_norms, gradient, gradient), len(gradient), threads)
+    team(_gradient_of_nearest, (points, index, slopes, inverse_norms, gradient), len(gradient), threads)
     return float(terms.mean())
 
 
@@ -140,7 +145,7 @@ def _terms(
     x: Points, index: Numbers, geodesic: bool, squared: bool, logarithm: bool, apart: float,
     terms: Float64[np.ndarray, " n"], slopes: Float64[np.ndarray, "n 3"], start: int, stop: int,
 ) -> None:  # fmt: skip
-    """What is averaged; its slopes along the difference and the sum; and how far apart the two are if they coincide."""
+    """What is averaged; its slopes along the difference and the sum; and to the side, where the two coincide."""
     n = len(x)
     for i in range(start, stop):
         r2, s2 = _squares(x, i, x, index[i])
@@ -148,22 +153,42 @@ def _terms(
         distance = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord * chord if squared else chord
         terms[i] = -math.log(distance) if logarithm else -distance
         weight = -1 / (n * distance) if logarithm else -1 / n
-        slopes[i, 0], slopes[i, 1] = _slopes(chord, s2, weight, geodesic, squared)
-        slopes[i, 2] = apart if r2 == 0 else 0.0
+        slope, slopes[i, 1] = _slopes(chord, s2, weight, geodesic, squared)
+        slopes[i, 0], slopes[i, 2] = _taken_apart(slope, i, index[i], r2, apart)
 
 
 @compiled
-def _mean_square_to_nearest_by_team(samples: Points, given: Points, gradient: Points, threads: int) -> float:
-    n, m = len(given), len(samples)
+def _gradient_of_nearest(
+    x: Points, index: Numbers, slopes: Float64[np.ndarray, "n 3"], inverse_norms: Lengths, gradient: Points,
+    start: int, stop: int,
+) -> None:  # fmt: skip
+    """Some rows of it: who has them looks through all pairs."""
+    gradient[start:stop] = 0
+    for i in range(len(index)):
+        k = index[i]
+        if start <= i < stop:
+            _add(x, i, x, k, slopes[i, 0], slopes[i, 1], gradient, i)
+        if start <= k < stop:
+            _add(x, i, x, k, -slopes[i, 0], slopes[i, 1], gradient, k)
+    for twin in np.flatnonzero(slopes[:, 2]):
+        k, aside = index[twin], slopes[twin, 2]
+        if start <= twin < stop:
+            add_escape(x, twin, aside, gradient, twin)
+        if start <= k < stop:
+            add_escape(x, twin, -aside, gradient, k)
+    project_rows_backward(x, inverse_norms, gradient, None, start, stop)
+
+
+@compiled
+def _mean_square_to_nearest_by_team(drawn: Points, given: Points, gradient: Points, threads: int) -> float:
+    n, m = len(given), len(drawn)
     x, inverse_norms = np.empty_like(given), np.empty(n, np.float32)
+    samples, terms, slopes = np.empty_like(drawn), np.empty(m), np.empty((m, 2))
     team(project_rows, (given, inverse_norms, x), n, threads)
+    team(project_rows, (drawn, np.empty(m, np.float32), samples), m, threads)
     index = nearest_to_each(samples, x, threads)
-    terms, slopes = np.empty(m), np.empty((m, 2))
     team(_square_terms, (samples, x, index, terms, slopes), m, threads)
-    for i in range(m if len(gradient) > 0 else 0):
-        around, along = slopes[i]
-        _add(samples, i, x, index[i], np.float32(-around), np.float32(along), gradient)
-    team(project_rows_backward, (x, inverse_norms, gradient, gradient), len(gradient), threads)
+    team(_gradient_of_squares, (samples, x, index, slopes, inverse_norms, gradient), len(gradient), threads)
     return float(terms.mean())
 
 
@@ -181,6 +206,19 @@ def _square_terms(
 
 
 @compiled
+def _gradient_of_squares(
+    samples: Points, x: Points, index: Numbers, slopes: Float64[np.ndarray, "m 2"], inverse_norms: Lengths,
+    gradient: Points, start: int, stop: int,
+) -> None:  # fmt: skip
+    """Some rows of it: who has them looks through all samples."""
+    gradient[start:stop] = 0
+    for i in range(len(index)):
+        if start <= index[i] < stop:
+            _add(samples, i, x, index[i], -slopes[i, 0], slopes[i, 1], gradient, index[i])
+    project_rows_backward(x, inverse_norms, gradient, None, start, stop)
+
+
+@compiled
 def _slopes(chord: float, s2: float, weight: float, geodesic: bool, squared: bool) -> tuple[float, float]:
     """The gradient by a point of its weighted distance to another, along their difference and along their sum."""
     if squared:
@@ -195,25 +233,16 @@ def _slopes(chord: float, s2: float, weight: float, geodesic: bool, squared: boo
 
 
 @compiled
-def _add_both(
-    samples: Points, i: int, x: Points, k: int, apart: float, around: float, along: float,
-    by_samples: Points, by_points: Points,
-) -> None:  # fmt: skip
-    """Add the gradients by a sample and by its point; those that coincide are taken `apart`, where it is not zero."""
-    if apart != 0:
-        side = (apart if i > k else -apart) * around
-        add_escape(x, i, side, by_samples, i)
-        add_escape(x, i, -side, by_points, k)
-        around = 0.0
-    push, pull = np.float32(around), np.float32(along)
-    for j in range(x.shape[1]):
-        difference, total = push * (samples[i, j] - x[k, j]), pull * (samples[i, j] + x[k, j])
-        by_samples[i, j] += total + difference
-        by_points[k, j] += total - difference
+def _taken_apart(slope: float, i: int, k: int, r2: float, apart: float) -> tuple[float, float]:
+    """The slope along the difference, and to the side: that of points that coincide, of which the later is aside."""
+    return (0.0, (apart if i > k else -apart) * slope) if r2 == 0 else (slope, 0.0)
 
 
 @compiled
-def _add(samples: Points, i: int, x: Points, k: int, around: float, along: float, gradient: Points) -> None:
+def _add(
+    samples: Points, i: int, x: Points, k: int, around: float, along: float, gradient: Points, row: int
+) -> None:  # fmt: skip
+    """Add multiples of a sample's difference from its point and of their sum."""
+    push, pull = np.float32(around), np.float32(along)
     for j in range(x.shape[1]):
-        difference, total = samples[i, j] - x[k, j], samples[i, j] + x[k, j]
-        gradient[k, j] += around * difference + along * total
+        gradient[row, j] += push * (samples[i, j] - x[k, j]) + pull * (samples[i, j] + x[k, j])

@@ -48,8 +48,9 @@ def project_and_lay_out(given: Points, threads: int) -> tuple[Laid, Single]:
 @compiled
 def _room(n: int, d: int) -> Laid:
     rows, single = padded(n), np.float32
-    x, tiles = np.zeros((rows, d), single), np.zeros((chunks(d), rows, WIDTH), single)
-    return Laid(x, tiles, np.zeros(rows, single), np.empty(n))
+    x, tiles, squares = np.empty((rows, d), single), np.empty((chunks(d), rows, WIDTH), single), np.empty(rows, single)
+    x[n:], tiles[:, n:], squares[n:] = 0, 0, 0
+    return Laid(x, tiles, squares, np.empty(n))
 
 
 @compiled
@@ -63,8 +64,11 @@ def _lay_out_rows(points: Laid, start: int, stop: int) -> None:
     x, tiles = points.x, points.chunks
     for i in range(start, stop):
         for first in range(0, x.shape[1], WIDTH):
-            for j in range(min(WIDTH, x.shape[1] - first)):
+            rest = x.shape[1] - first
+            for j in range(min(WIDTH, rest)):
                 tiles[first // WIDTH, i, j] = x[i, first + j]
+            for j in range(rest, WIDTH):
+                tiles[first // WIDTH, i, j] = 0
         squared = squared_norm(x, i)
         points.squares[i] = squared
         points.inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0

@@ -21,21 +21,38 @@ from unclump._numba import threads
 from unclump._numba.compiler import compiled
 from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
 from unclump._numba.forces import Near, add_force, add_near_forces_by_team, squared_chord_of_directions
+from unclump._numba.gradients import (
+    Gradients,
+    add_gradient,
+    collect_by_embeddings,
+    collect_by_embeddings_by_team,
+    collected,
+    single,
+)
 from unclump._numba.layout import Laid, lay_out, project_and_lay_out
-from unclump._numba.product import BLOCK, WIDTH, Chunks, columns_times, cut, pack, products, small_blocks, times_rows
-from unclump._numba.projection import A_THREAD, project_rows_backward
+from unclump._numba.product import (
+    BLOCK,
+    STRIDE,
+    WIDTH,
+    Chunks,
+    columns_times,
+    cut,
+    pack,
+    products,
+    small_blocks,
+    times_rows,
+)
+from unclump._numba.projection import A_THREAD
 from unclump._numba.team import team
 
 _COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision
 _LISTED = 2 * BLOCK**2  # near pairs that a thread may list before their kernel is asked for
-_LARGEST = float(np.finfo(np.float32).max)
 
 Points = Float32[np.ndarray, "n d"]
 Matrix = Float32[np.ndarray, "a b"]
 Single = Float32[np.ndarray, " m"]
 Lengths = Float64[np.ndarray, " n"]
 Numbers = Int[np.ndarray, "t k"]
-Gradients = Float64[np.ndarray, "t n d"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +82,7 @@ def kernel_sum(
     """
     points = lay_out(x.detach().contiguous().numpy())
     total, gradients = _sum_over_pairs(points, small_blocks(blocks), kernel, wanted=wanted, most=most)
-    return 2 * total, torch.from_numpy(_collected(gradients)) if wanted else None
+    return single(2 * total), torch.from_numpy(collected(gradients)) if wanted else None
 
 
 def mean_over_pairs(
@@ -82,8 +99,8 @@ def mean_over_pairs(
         points, inverse_norms = project_and_lay_out(given, several)
         places = small_blocks([(slice(0, n), slice(0, n))])
         total, gradients = _sum_over_pairs(points, places, kernel, wanted=wanted, most=most)
-        _collect_by_embeddings_by_team(gradients, 4 / pairs, points.x, inverse_norms, gradient, several)
-    return 2 * total / pairs, torch.from_numpy(gradient) if wanted else None
+        collect_by_embeddings_by_team(gradients, 4 / pairs, points.x, inverse_norms, gradient, several)
+    return single(2 * total / pairs), torch.from_numpy(gradient) if wanted else None
 
 
 def _sum_over_pairs(
@@ -91,7 +108,7 @@ def _sum_over_pairs(
 ) -> tuple[float, Gradients]:
     """The sum over pairs in one order, and of every thread a quarter of the gradient of both."""
     (n, d), members = (len(points.inverse_norms), points.x.shape[1]), min(threads(len(places), at_least=1), most)
-    totals, gradients = np.zeros(members), np.zeros((members, n if wanted else 0, d))
+    totals, gradients = np.zeros(members), np.empty((members, n if wanted else 0, d))
     next_block, listed = np.arange(members), np.zeros(members, np.int64)
     most_listed = _LISTED if kernel.far.steepness == 0 else 0  # the loops know exponentials themselves
     first, second = np.empty((2, members, most_listed), np.int32)
@@ -122,13 +139,13 @@ def _sum_of_exponential_by_team(
     points, inverse_norms = project_and_lay_out(given, threads)
     places = cut(np.array([[0, n, 0, n]]))
     members = min(most, len(places))
-    totals, gradients = np.zeros(members), np.zeros((members, len(gradient), d))
+    totals, gradients = np.zeros(members), np.empty((members, len(gradient), d))
     state = np.arange(members), np.zeros(members, np.int64), totals, gradients
     none = np.empty((members, 0), np.int32)
     near = Near(none, none, np.empty((members, 0)), np.empty((members, 0), np.bool_))
     far = Far(at_zero, steepness, polynomial, cubics)
     team(_sum, (points, places, far, apart, *state, near), members, members)
-    team(_collect_by_embeddings, (gradients, factor, points.x, inverse_norms, gradient), len(gradient), threads)
+    team(collect_by_embeddings, (gradients, factor, points.x, inverse_norms, gradient), len(gradient), threads)
     return float(totals.sum())
 
 
@@ -153,11 +170,13 @@ def _sum(
 ) -> None:  # fmt: skip
     """Go over every so manieth block, until all are done or the list of near pairs may not hold those of another."""
     x, laid_out, squares = points.x, points.chunks, points.squares
-    block, panels = np.zeros((BLOCK, BLOCK), np.float32), np.empty((BLOCK // WIDTH, x.shape[1], WIDTH), np.float32)
+    block, panels = np.zeros((BLOCK, STRIDE), np.float32), np.empty((BLOCK // WIDTH, x.shape[1], WIDTH), np.float32)
     product = np.empty((BLOCK, len(laid_out) * WIDTH), np.float32)
     by_late, by_early = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     for member in range(start, stop):
         listed[member], packed = 0, -1
+        if next_block[member] == member:
+            gradients[member] = 0  # by the thread that goes on with it
         while next_block[member] < len(places):
             if far.steepness == 0 and listed[member] + BLOCK * BLOCK > near.r2.shape[1]:
                 break
@@ -180,9 +199,9 @@ def _sum(
                     )
             if gradients.shape[1] > 0:
                 times_rows(block, rows, laid_out, early, columns, diagonal, product)
-                _add_gradient(by_late, x, late, rows, product, gradients, member)
+                add_gradient(by_late, x, late, rows, product, gradients, member)
                 columns_times(block, 0, columns, laid_out, late, rows, diagonal, product, 0)
-                _add_gradient(by_early, x, early, columns, product, gradients, member)
+                add_gradient(by_early, x, early, columns, product, gradients, member)
             next_block[member] += len(totals)
 
 
@@ -216,49 +235,3 @@ def _near_of_row(
                 pair = a, b, r2, twins, far.steepness * value
                 add_force(points.x, points.inverse_norms, *pair, apart, gradients, member)
     return total
-
-
-@compiled
-def _add_gradient(
-    totals: Float32[np.ndarray, " b"], x: Points, start: int, count: int, product: Matrix, gradients: Gradients,
-    member: int,
-) -> None:  # fmt: skip
-    r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the points."""
-    for i in range(count):
-        for j in range(x.shape[1]):
-            gradients[member, start + i, j] += np.float64(totals[i] * x[start + i, j] - product[i, j])
-
-
-@compiled
-def _collected(gradients: Gradients) -> Points:
-    """The gradient by both points, of both orders."""
-    result = np.empty(gradients.shape[1:], np.float32)
-    _collect(gradients, 4.0, result, 0, len(result))
-    return result
-
-
-@compiled
-def _collect(gradients: Gradients, factor: float, result: Points, start: int, stop: int) -> None:
-    """The sum of the threads' gradients, times a factor. What is too large becomes the largest number."""
-    for i in range(start, stop):
-        for j in range(result.shape[1]):
-            total = 0.0
-            for member in range(len(gradients)):
-                total += gradients[member, i, j]
-            result[i, j] = min(max(factor * total, -_LARGEST), _LARGEST)
-
-
-@compiled
-def _collect_by_embeddings_by_team(
-    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, threads: int
-) -> None:
-    team(_collect_by_embeddings, (gradients, factor, x, inverse, result), len(result), threads)
-
-
-@compiled
-def _collect_by_embeddings(
-    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, start: int, stop: int
-) -> None:
-    """The same times a factor, by the embeddings instead of their directions."""
-    _collect(gradients, factor, result, start, stop)
-    project_rows_backward(x, inverse, result, result, start, stop)

@@ -19,6 +19,7 @@ BLOCK = 128  # points on each side of a block of pairs: 64 kB, in every core's s
 
 _ROWS, _VECTORS, _LANES = 4, 2, 8
 WIDTH = _VECTORS * _LANES  # of a tile
+STRIDE = BLOCK + WIDTH  # from row to row of a block whose columns are read: a power of two would be one cache set
 
 _FLOAT, _NUMBER = ir.FloatType(), ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _LANES)

@@ -100,12 +100,17 @@ def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: 
 
 @compiled_in_any_order
 def project_rows_backward(
-    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points, start: int, stop: int
+    y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points | None, start: int, stop: int
 ) -> None:
+    """Where there is no `result` in place; as one array under two names it would go without vector instructions."""
     for i in range(start, stop):
-        radial = dot(y, i, grad, i)
+        radial, scale = dot(y, i, grad, i), inverse[i]
         for j in range(y.shape[1]):
-            result[i, j] = inverse[i] * (grad[i, j] - radial * y[i, j])
+            tangent = scale * (grad[i, j] - radial * y[i, j])
+            if result is None:
+                grad[i, j] = tangent
+            else:
+                result[i, j] = tangent
 
 
 @compiled_in_any_order

@@ -29,7 +29,7 @@ def sgd_update(
     momentum: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.sgd_update`, in place: on all rows, or those named."""
+    """`unclump._updates.sgd_update`, in place: on all rows, or those named, by the sum of a row's gradients."""
     tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
     _sgd_by_team(*tables, *choices, threads_for(grad))
@@ -50,7 +50,9 @@ def adam_update(
     eps: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.adam_update`, in place: on all rows, those named, or where `lazy` those with a gradient."""
+    """`unclump._updates.adam_update`, in place: on all rows, those named, by the sum of a row's gradients, or where
+    `lazy` those with a gradient.
+    """
     tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
     _adam_by_team(*tables, *choices, threads_for(grad))
@@ -59,15 +61,7 @@ def adam_update(
 
 def _changed(*tensors: Tensor | None) -> None:
     """Tell autograd, which must refuse a backward pass through values that are no longer there."""
-    for tensor in tensors:
-        if tensor is not None:
-            torch.autograd.graph.increment_version(tensor)
-
-
-def summed_rows(index: Int[Tensor, " m"], values: Float[Tensor, "m d"]) -> tuple[Tensor, Tensor]:
-    """The different numbers of `index` in the order they come, and the sums of the rows that have the same."""
-    rows, sums = _summed_rows(index.contiguous().numpy(), values.contiguous().numpy())
-    return torch.from_numpy(rows), torch.from_numpy(sums)
+    torch.autograd.graph.increment_version([tensor for tensor in tensors if tensor is not None])
 
 
 @compiled
@@ -75,6 +69,7 @@ def _sgd_by_team(
     x: Points, grad: Points, momentum_buffer: Points | None, rows: Rows | None,
     lr: float, momentum: float, exact: bool, threads: int,
 ) -> None:  # fmt: skip
+    rows, grad = summed_rows(rows, grad)
     team(_sgd, (x, grad, momentum_buffer, rows, lr, momentum, exact), len(grad), threads)
 
 
@@ -83,6 +78,7 @@ def _adam_by_team(
     x: Points, grad: Points, exp_avg: Points, exp_avg_sq: Column, steps: Int[np.ndarray, "n 1"], rows: Rows | None,
     lazy: bool, lr: float, beta1: float, beta2: float, eps: float, exact: bool, threads: int,
 ) -> None:  # fmt: skip
+    rows, grad = summed_rows(rows, grad)
     given = (x, grad, exp_avg, exp_avg_sq, steps, rows, lazy, lr, beta1, beta2, eps, exact)
     team(_adam, given, len(grad), threads)
 
@@ -175,26 +171,31 @@ def _adam(
 
 
 @compiled
-def _summed_rows(index: Rows, values: Points) -> tuple[Rows, Points]:
-    """By a table of places, at most half of them taken, where each number looks for itself from its own place on."""
+def summed_rows(rows: Rows | None, grad: Points) -> tuple[Rows | None, Points]:
+    """The different rows in the order they come, and the sums of the gradients of each; where they are all, as given.
+
+    By a table of places, at most half of them taken, where each number looks for itself from its own place on.
+    """
+    if rows is None:
+        return rows, grad
     size, unused = 2, np.uint64(63)
-    while size < 2 * len(index):
+    while size < 2 * len(rows):
         size, unused = 2 * size, unused - np.uint64(1)
-    places, rows, sums, count = np.full(size, -1), np.empty_like(index), np.empty_like(values), 0
-    for i in range(len(index)):
-        place = np.int64((np.uint64(index[i]) * _SCATTER) >> unused)
-        while places[place] >= 0 and rows[places[place]] != index[i]:
+    places, different, sums, count = np.full(size, -1), np.empty_like(rows), np.empty_like(grad), 0
+    for i in range(len(rows)):
+        place = np.int64((np.uint64(rows[i]) * _SCATTER) >> unused)
+        while places[place] >= 0 and different[places[place]] != rows[i]:
             place = (place + 1) & (size - 1)
         k = places[place]
         if k < 0:
-            places[place], rows[count] = count, index[i]
-            for j in range(values.shape[1]):
-                sums[count, j] = values[i, j]
+            places[place], different[count] = count, rows[i]
+            for j in range(grad.shape[1]):
+                sums[count, j] = grad[i, j]
             count += 1
         else:
-            for j in range(values.shape[1]):
-                sums[k, j] += values[i, j]
-    return rows[:count], sums[:count]
+            for j in range(grad.shape[1]):
+                sums[k, j] += grad[i, j]
+    return different[:count], sums[:count]
 
 
 @compiled_in_any_order

@@ -8,12 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump._random import standard_normal
 from unclump.distributed import Gather
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
-from unclump.sphere import full_precision, without_autocast
-from unclump.starts import uniform
+from unclump.sphere import full_precision, project, without_autocast
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -109,14 +109,17 @@ class Lloyd(Objective):
         if self.sampler is not None:
             return None
         check_points(embeddings, at_least=2)
-        samples = self.draw(embeddings)
-        return partial(mean_square_to_nearest, samples=samples), partial(lloyd, samples=samples)
+        normal = self._normal(embeddings)  # of which the loops take the directions
+        return partial(mean_square_to_nearest, samples=normal), lambda x: lloyd(x, project(normal))
 
     def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
         """Samples for the points' dimension, dtype and device."""
         if self.sampler is not None:
             return self.sampler(self.samples)
-        return uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+        return project(self._normal(x))
+
+    def _normal(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
+        return standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
 
     def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
         return lloyd(x, self.draw(x), distance=self.distance)

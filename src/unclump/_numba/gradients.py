@@ -1,0 +1,66 @@
+"""Gradients in double precision, one of every thread; and what becomes of them in single."""
+
+import numpy as np
+from jaxtyping import Float32, Float64
+
+from unclump._numba.compiler import compiled
+from unclump._numba.projection import project_rows_backward
+from unclump._numba.team import team
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+Points = Float32[np.ndarray, "n d"]
+Single = Float32[np.ndarray, " m"]
+Gradients = Float64[np.ndarray, "t n d"]
+
+
+@compiled
+def add_gradient(
+    totals: Single, x: Points, start: int, count: int, product: Float32[np.ndarray, "a b"], gradients: Gradients,
+    member: int,
+) -> None:  # fmt: skip
+    r"""Add :math:`\sum_j w_{ij} (x_i - x_j)` to the points."""
+    for i in range(count):
+        for j in range(x.shape[1]):
+            gradients[member, start + i, j] += np.float64(totals[i] * x[start + i, j] - product[i, j])
+
+
+@compiled
+def single(number: float) -> float:
+    """What is too large for single precision becomes its largest number."""
+    return min(max(number, -_LARGEST), _LARGEST)
+
+
+@compiled
+def collected(gradients: Gradients) -> Points:
+    """The gradient by both points, of both orders."""
+    result = np.empty(gradients.shape[1:], np.float32)
+    _collect(gradients, 4.0, result, 0, len(result))
+    return result
+
+
+@compiled
+def _collect(gradients: Gradients, factor: float, result: Points, start: int, stop: int) -> None:
+    """The sum of the threads' gradients, times a factor."""
+    for i in range(start, stop):
+        for j in range(result.shape[1]):
+            total = 0.0
+            for member in range(len(gradients)):
+                total += gradients[member, i, j]
+            result[i, j] = single(factor * total)
+
+
+@compiled
+def collect_by_embeddings_by_team(
+    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, threads: int
+) -> None:
+    team(collect_by_embeddings, (gradients, factor, x, inverse, result), len(result), threads)
+
+
+@compiled
+def collect_by_embeddings(
+    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, start: int, stop: int
+) -> None:
+    """The same by the embeddings instead of their directions."""
+    _collect(gradients, factor, result, start, stop)
+    project_rows_backward(x, inverse, result, None, start, stop)
