@@ -125,6 +125,6 @@ def squared_norm(x: Points, i: int) -> float:
 @compiled_in_any_order
 def dot(x: Points, i: int, y: Points, k: int) -> float:
     total: float = x.dtype.type(0)
-    for j in range(x.shape[1]):
+    for j in range(np.uintp(x.shape[1])):
         total += x[i, j] * y[k, j]
     return total

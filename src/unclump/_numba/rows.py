@@ -84,6 +84,7 @@ def _adam_by_team(
 
 
 # Rows are reached as table[i, j], never as table[i]: a view costs two atomic operations and most of the vectorisation.
+# Where it matters indices are unsigned: those that may be negative count from the end, and every loop must look first.
 
 
 @compiled_in_any_order
@@ -144,17 +145,17 @@ def _adam(
     for first in range(start, stop, _AT_A_TIME):
         count = min(_AT_A_TIME, stop - first)
         for t in range(count):
-            k = first + t
+            k = np.uintp(first + t)
             lengths[t] = rates[t] = 0
             if lazy and not _any(grad, k):
                 continue
-            i = k if rows is None else rows[k]
+            i = k if rows is None else np.uintp(rows[k])
             steps[i, 0] += 1
             if steps[i, 0] != corrected:
                 corrected = steps[i, 0]
                 rate, second = -lr / math.expm1(corrected * log1), -1 / math.expm1(corrected * log2)
             radial, speed, length = dot(x, i, grad, k), number(0), number(0)
-            for j in range(x.shape[1]):
+            for j in range(np.uintp(x.shape[1])):
                 tangent = grad[k, j] - radial * x[i, j]
                 moment = exp_avg[i, j] + number(1 - beta1) * (tangent - exp_avg[i, j])
                 exp_avg[i, j] = moment
@@ -166,7 +167,8 @@ def _adam(
             cosines[t], sines[t] = _turn(lengths[t], rates[t], exact)
         for t in range(count):
             if lengths[t] != 0:  # or rounding would move the row
-                i = first + t if rows is None else rows[first + t]
+                k = np.uintp(first + t)
+                i = k if rows is None else np.uintp(rows[k])
                 _step(x, i, exp_avg, i, cosines[t], sines[t])
 
 
@@ -202,12 +204,12 @@ def summed_rows(rows: Rows | None, grad: Points) -> tuple[Rows | None, Points]:
 def _step(x: Points, i: int, v: Points, k: int, cosine: float, sine: float) -> None:
     """Replace x by the unit vector y along cosine * x - sine * v, and v by its part that is tangent at y."""
     squared, along = x.dtype.type(0), x.dtype.type(0)
-    for j in range(x.shape[1]):
+    for j in range(np.uintp(x.shape[1])):
         y = cosine * x[i, j] - sine * v[k, j]
         squared += y * y
         along += y * v[k, j]
     inverse, radial = x.dtype.type(1 / math.sqrt(squared)), along / squared
-    for j in range(x.shape[1]):
+    for j in range(np.uintp(x.shape[1])):
         y = cosine * x[i, j] - sine * v[k, j]
         v[k, j] -= radial * y
         x[i, j] = inverse * y
@@ -232,6 +234,6 @@ def _turn(squared_speed: float, rate: float, exact: bool) -> tuple[float, float]
 def _any(x: Points, i: int) -> bool:
     """Whether an entry of the row is not zero; NaN is not."""
     found = False
-    for j in range(x.shape[1]):
+    for j in range(np.uintp(x.shape[1])):
         found |= x[i, j] != 0
     return found
