@@ -11,7 +11,18 @@ pytest.importorskip("numba")
 
 from unclump import Gaussian, Laplace, Riesz
 from unclump._numba.far import NEAR, evaluate_cubics, evaluate_exponential, fit
-from unclump._numba.product import BLOCK, WIDTH, chunks, columns_times, pack, padded, products, small_blocks, times_rows
+from unclump._numba.product import (
+    BLOCK,
+    STRIDE,
+    WIDTH,
+    chunks,
+    columns_times,
+    pack,
+    padded,
+    products,
+    small_blocks,
+    times_rows,
+)
 from unclump._numba.rows import summed_rows
 from unclump.kernel_sums import kernel_sum
 
@@ -52,7 +63,7 @@ def test_products_are_those_of_numpy(n, d, triangle):
 @each_size
 @each_part
 def test_rows_and_columns_of_a_block_are_multiplied_as_by_numpy(n, d, triangle):
-    x, weights = random(n + 2, d), np.zeros((BLOCK, BLOCK), np.float32)
+    x, weights = random(n + 2, d), np.zeros((BLOCK, STRIDE), np.float32)
     weights[:n, :n] = below(random(n, n), triangle)
     for function, expected in ((times_rows, weights[:n, :n]), (columns_times, weights[:n, :n].T)):
         out = np.full((BLOCK + 1, chunks(d) * WIDTH), 9, np.float32)
@@ -131,7 +142,7 @@ def test_kernels_too_steep_for_single_precision_are_refused(kernel):
 def test_blocks_are_evaluated_as_the_kernel_is(kernel, diagonal):
     rows, columns = (50, 50) if diagonal else (50, 37)
     r2 = np.linspace(0.02, 3.98, rows * columns, dtype=np.float32).reshape(rows, columns)[:, ::-1]
-    block, one = np.full((BLOCK, BLOCK), 9, np.float32), np.ones(BLOCK, np.float32)
+    block, one = np.full((BLOCK, STRIDE), 9, np.float32), np.ones(BLOCK, np.float32)
     block[:rows, :columns] = 1 - r2 / 2
     by_late, by_early = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.float32)
     found, given = fit(kernel, kernel.derivative), (block, rows, columns, diagonal, one, one)

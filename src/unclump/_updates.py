@@ -204,7 +204,7 @@ def in_place(
     if _numba.usable(*numbers) and all(table.is_contiguous() for table in tables):
         loop = _fused(update, lazy=lazy)
         if loop is not None:
-            loop(x, grad.contiguous(), *state, rows=rows)
+            loop(x, grad.contiguous(), *state, rows=None if rows is None else rows.contiguous())
             return
     if rows is not None:
         named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()

@@ -127,7 +127,10 @@ def mean_of_nearest(
 def mean_square_to_nearest(
     embeddings: Float[Tensor, "n d"], *, samples: Float[Tensor, "m d"], wanted: bool
 ) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None]:
-    """Half the mean square of `distances_to` the nearest of the embeddings' directions; float32 on the CPU."""
+    """Half the mean square of `distances_to` the nearest of the embeddings' directions; float32 on the CPU.
+
+    Samples may be of any norm.
+    """
     from unclump._numba import distances as loops
 
     return loops.mean_square_to_nearest(embeddings, samples, wanted=wanted)

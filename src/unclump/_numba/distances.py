@@ -41,10 +41,7 @@ def mean_of_nearest(
 def mean_square_to_nearest(
     embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], *, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
-    """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient.
-
-    Samples are of any norm.
-    """
+    """Half the mean squared angle between the samples and the nearest of the embeddings' directions; its gradient."""
     given, drawn = _arrays(embeddings, samples)
     gradient = np.empty_like(given if wanted else given[:0])
     several = threads(len(given) * len(drawn), at_least=_A_THREAD)
@@ -162,7 +159,7 @@ def _gradient_of_nearest(
     x: Points, index: Numbers, slopes: Float64[np.ndarray, "n 3"], inverse_norms: Lengths, gradient: Points,
     start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Some rows of it: who has them looks through all pairs."""
+    """Rows of it: every range goes over all pairs, so that no two threads write to one row."""
     gradient[start:stop] = 0
     for i in range(len(index)):
         k = index[i]
@@ -210,7 +207,7 @@ def _gradient_of_squares(
     samples: Points, x: Points, index: Numbers, slopes: Float64[np.ndarray, "m 2"], inverse_norms: Lengths,
     gradient: Points, start: int, stop: int,
 ) -> None:  # fmt: skip
-    """Some rows of it: who has them looks through all samples."""
+    """Rows of it: every range goes over all samples, so that no two threads write to one row."""
     gradient[start:stop] = 0
     for i in range(len(index)):
         if start <= index[i] < stop:
@@ -234,8 +231,10 @@ def _slopes(chord: float, s2: float, weight: float, geodesic: bool, squared: boo
 
 @compiled
 def _taken_apart(slope: float, i: int, k: int, r2: float, apart: float) -> tuple[float, float]:
-    """The slope along the difference, and to the side: that of points that coincide, of which the later is aside."""
-    return (0.0, (apart if i > k else -apart) * slope) if r2 == 0 else (slope, 0.0)
+    """The slope along the difference; of points that coincide and are taken apart zero, and instead that aside."""
+    if r2 != 0 or apart == 0:
+        return slope, 0.0
+    return 0.0, (apart if i > k else -apart) * slope
 
 
 @compiled

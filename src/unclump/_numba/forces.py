@@ -13,6 +13,7 @@ Points = Float32[np.ndarray, "n d"]
 Lengths = Float64[np.ndarray, " n"]
 Numbers = Int[np.ndarray, "t k"]
 Reals = Float64[np.ndarray, "t k"]
+Gradients = Float64[np.ndarray, "t n d"]
 
 
 class Near(NamedTuple):
@@ -51,7 +52,7 @@ def squared_chord_of_directions(x: Points, inverse_norms: Lengths, i: int, k: in
 @compiled
 def add_near_forces_by_team(
     x: Points, inverse_norms: Lengths, counts: Int[np.ndarray, " t"], first: Numbers, second: Numbers, r2: Reals,
-    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Float64[np.ndarray, "t n d"],
+    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Gradients,
 ) -> None:  # fmt: skip
     r"""Add to each gradient half that of :math:`\sum w \lVert x_i - x_j \rVert^2` over its pairs, as unit points."""
     given = (x, inverse_norms, counts, first, second, r2, coincide, weights, apart, gradients)
@@ -61,7 +62,7 @@ def add_near_forces_by_team(
 @compiled
 def _add_near_forces(
     x: Points, inverse_norms: Lengths, counts: Int[np.ndarray, " t"], first: Numbers, second: Numbers, r2: Reals,
-    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Float64[np.ndarray, "t n d"],
+    coincide: Bool[np.ndarray, "t k"], weights: Reals, apart: float, gradients: Gradients,
     start: int, stop: int,
 ) -> None:  # fmt: skip
     for member in range(start, stop):
@@ -73,7 +74,7 @@ def _add_near_forces(
 @compiled
 def add_force(
     x: Points, inverse_norms: Lengths, a: int, b: int, r2: float, coincide: bool, weight: float, apart: float,
-    gradients: Float64[np.ndarray, "t n d"], member: int,
+    gradients: Gradients, member: int,
 ) -> None:  # fmt: skip
     """That between two points; those that coincide are taken apart."""
     if coincide:

@@ -1,17 +1,15 @@
 """Gradients in double precision, one of every thread; and what becomes of them in single."""
 
 import numpy as np
-from jaxtyping import Float32, Float64
+from jaxtyping import Float32
 
 from unclump._numba.compiler import compiled
-from unclump._numba.projection import project_rows_backward
+from unclump._numba.forces import Gradients
+from unclump._numba.projection import LARGEST, project_rows_backward
 from unclump._numba.team import team
-
-_LARGEST = float(np.finfo(np.float32).max)
 
 Points = Float32[np.ndarray, "n d"]
 Single = Float32[np.ndarray, " m"]
-Gradients = Float64[np.ndarray, "t n d"]
 
 
 @compiled
@@ -28,7 +26,7 @@ def add_gradient(
 @compiled
 def single(number: float) -> float:
     """What is too large for single precision becomes its largest number."""
-    return min(max(number, -_LARGEST), _LARGEST)
+    return min(max(number, -LARGEST), LARGEST)
 
 
 @compiled
@@ -51,16 +49,16 @@ def _collect(gradients: Gradients, factor: float, result: Points, start: int, st
 
 
 @compiled
+def collect_by_embeddings(
+    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, start: int, stop: int
+) -> None:
+    """`_collect`, by the embeddings instead of their directions."""
+    _collect(gradients, factor, result, start, stop)
+    project_rows_backward(x, inverse, result, None, start, stop)
+
+
+@compiled
 def collect_by_embeddings_by_team(
     gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, threads: int
 ) -> None:
     team(collect_by_embeddings, (gradients, factor, x, inverse, result), len(result), threads)
-
-
-@compiled
-def collect_by_embeddings(
-    gradients: Gradients, factor: float, x: Points, inverse: Single, result: Points, start: int, stop: int
-) -> None:
-    """The same by the embeddings instead of their directions."""
-    _collect(gradients, factor, result, start, stop)
-    project_rows_backward(x, inverse, result, None, start, stop)

@@ -22,7 +22,7 @@ class Laid(NamedTuple):
     x: Points
     """Rows of zeros follow the points."""
     chunks: Chunks
-    """The same, sixteen columns at a time."""
+    """The same, sixteen columns at a time; what is beyond the last is nobody's."""
     squares: Single
     """Their squared norms, almost one."""
     inverse_norms: Lengths
@@ -64,11 +64,8 @@ def _lay_out_rows(points: Laid, start: int, stop: int) -> None:
     x, tiles = points.x, points.chunks
     for i in range(start, stop):
         for first in range(0, x.shape[1], WIDTH):
-            rest = x.shape[1] - first
-            for j in range(min(WIDTH, rest)):
+            for j in range(min(WIDTH, x.shape[1] - first)):
                 tiles[first // WIDTH, i, j] = x[i, first + j]
-            for j in range(rest, WIDTH):
-                tiles[first // WIDTH, i, j] = 0
         squared = squared_norm(x, i)
         points.squares[i] = squared
         points.inverse_norms[i] = 1 / math.sqrt(squared) if squared > 0 else 0.0

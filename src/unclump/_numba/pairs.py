@@ -20,9 +20,8 @@ from torch import Tensor
 from unclump._numba import threads
 from unclump._numba.compiler import compiled
 from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
-from unclump._numba.forces import Near, add_force, add_near_forces_by_team, squared_chord_of_directions
+from unclump._numba.forces import Gradients, Near, add_force, add_near_forces_by_team, squared_chord_of_directions
 from unclump._numba.gradients import (
-    Gradients,
     add_gradient,
     collect_by_embeddings,
     collect_by_embeddings_by_team,
@@ -176,7 +175,7 @@ def _sum(
     for member in range(start, stop):
         listed[member], packed = 0, -1
         if next_block[member] == member:
-            gradients[member] = 0  # by the thread that goes on with it
+            gradients[member] = 0  # at the first call, so that the thread that fills it touches it first
         while next_block[member] < len(places):
             if far.steepness == 0 and listed[member] + BLOCK * BLOCK > near.r2.shape[1]:
                 break

@@ -15,11 +15,11 @@ from numba.extending import intrinsic
 
 from unclump._numba.compiler import compiled
 
-BLOCK = 128  # points on each side of a block of pairs: 64 kB, in every core's second cache
+BLOCK = 128  # points on each side of a block of pairs: 64 kB or a little more, in every core's second cache
 
 _ROWS, _VECTORS, _LANES = 4, 2, 8
 WIDTH = _VECTORS * _LANES  # of a tile
-STRIDE = BLOCK + WIDTH  # from row to row of a block whose columns are read: a power of two would be one cache set
+STRIDE = BLOCK + WIDTH  # from row to row where columns are read, too: a power of two falls into few sets of a cache
 
 _FLOAT, _NUMBER = ir.FloatType(), ir.IntType(64)
 _VECTOR = ir.VectorType(_FLOAT, _LANES)

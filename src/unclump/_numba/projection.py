@@ -13,7 +13,7 @@ from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.team import team
 
 A_THREAD = 2**13  # entries that are worth a thread: a hundredth of a millisecond
-_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
+_SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits
 
 Points = Float[np.ndarray, "n d"]
 
@@ -76,7 +76,7 @@ def _project_backward_by_team(
 @compiled
 def _inverse(norm: float) -> float:
     """One over a norm; where single precision does not hold it, the largest number."""
-    return min(1 / norm, _LARGEST) if norm != 0 else 0.0
+    return min(1 / norm, LARGEST) if norm != 0 else 0.0
 
 
 @compiled_in_any_order
@@ -90,7 +90,7 @@ def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: 
     for i in range(start, stop):
         norm = math.sqrt(squared_norm(x, i))
         inverse[i] = _inverse(norm)
-        if _SMALLEST <= inverse[i] < _LARGEST:
+        if _SMALLEST <= inverse[i] < LARGEST:
             for j in range(x.shape[1]):
                 y[i, j] = inverse[i] * x[i, j]
         else:  # more than single precision holds, or less; or a row of zeros
@@ -102,7 +102,7 @@ def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: 
 def project_rows_backward(
     y: Points, inverse: Float[np.ndarray, " n"], grad: Points, result: Points | None, start: int, stop: int
 ) -> None:
-    """Where there is no `result` in place; as one array under two names it would go without vector instructions."""
+    """Into `result`, or without one in place: an array given twice would go without vector instructions."""
     for i in range(start, stop):
         radial, scale = dot(y, i, grad, i), inverse[i]
         for j in range(y.shape[1]):

@@ -29,7 +29,7 @@ def sgd_update(
     momentum: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.sgd_update`, in place: on all rows, or those named, by the sum of a row's gradients."""
+    """`unclump._updates.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
     tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
     _sgd_by_team(*tables, *choices, threads_for(grad))
@@ -50,8 +50,8 @@ def adam_update(
     eps: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.adam_update`, in place: on all rows, those named, by the sum of a row's gradients, or where
-    `lazy` those with a gradient.
+    """`unclump._updates.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
+    where `lazy` on those with a gradient.
     """
     tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
@@ -61,7 +61,9 @@ def adam_update(
 
 def _changed(*tensors: Tensor | None) -> None:
     """Tell autograd, which must refuse a backward pass through values that are no longer there."""
-    torch.autograd.graph.increment_version([tensor for tensor in tensors if tensor is not None])
+    for tensor in tensors:
+        if tensor is not None:
+            torch.autograd.graph.increment_version(tensor)
 
 
 @compiled
@@ -84,7 +86,7 @@ def _adam_by_team(
 
 
 # Rows are reached as table[i, j], never as table[i]: a view costs two atomic operations and most of the vectorisation.
-# Where it matters indices are unsigned: those that may be negative count from the end, and every loop must look first.
+# In Adam's loops indices are unsigned: those that may be negative count from the end, and a loop must look first.
 
 
 @compiled_in_any_order

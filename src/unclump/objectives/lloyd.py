@@ -116,7 +116,7 @@ class Lloyd(Objective):
         """Samples for the points' dimension, dtype and device."""
         if self.sampler is not None:
             return self.sampler(self.samples)
-        return project(self._normal(x))
+        return project(self._normal(x))  # as `uniform` does
 
     def _normal(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
         return standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
