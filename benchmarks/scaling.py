@@ -1,8 +1,9 @@
 """Cost against the number of points, from a thousand to a million in 64 dimensions, with fitted exponents.
 
-    python benchmarks/scaling.py [--largest 1000000] [--output results/scaling.json] [--figure docs/images/scaling.png]
+    python benchmarks/scaling.py [--largest 1000000] [--output scaling.json] [--figure scaling.png]
 
-Writes the times, and a figure for the page of speeds. Measures that look at every pair are run as far as a minute allows.
+Writes the times to results/, and a figure for the page of speeds. Measures that look at every pair are run as far as
+a minute allows.
 """
 
 import argparse
