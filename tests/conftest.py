@@ -52,3 +52,11 @@ def icosahedron():
     corners = [(0.0, a, b * golden) for a in (1, -1) for b in (1, -1)]
     turned = [(p[i % 3], p[(i + 1) % 3], p[(i + 2) % 3]) for p in corners for i in range(3)]
     return project(torch.tensor(turned, dtype=torch.float64))
+
+
+@pytest.fixture
+def two_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

@@ -23,12 +23,7 @@ each_size = pytest.mark.parametrize(("n", "d"), SIZES)
 each_dtype = pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 
 
-@pytest.fixture(autouse=True)
-def two_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("two_threads")
 
 
 def table(n, d, dtype=torch.float64):

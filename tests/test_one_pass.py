@@ -22,6 +22,8 @@ OBJECTIVES = {
     "Energy geodesic": lambda: uc.Energy(uc.Laplace()),
     "MMD": uc.MMD,
 }
+pytestmark = pytest.mark.usefixtures("two_threads")
+
 TWICE = [name for name in OBJECTIVES if not name.startswith(("Energy", "MMD"))]
 
 

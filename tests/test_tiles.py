@@ -1,5 +1,6 @@
 """Products by tiles, blocks of pairs, kernels of far pairs, sums of rows: what the fused loops are made of."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ pytest.importorskip("numba")
 
 from unclump import Gaussian, Laplace, Riesz
 from unclump._numba.far import NEAR, evaluate_cubics, evaluate_exponential, fit
+from unclump._numba.gradients import single
 from unclump._numba.product import (
     BLOCK,
     STRIDE,
@@ -162,6 +164,12 @@ def test_blocks_are_evaluated_as_the_kernel_is(kernel, diagonal):
     all_far = (far | ~there).all(1)
     assert (np.isinf(by_late[:rows]) == ~all_far).all()
     assert_close(by_late[:rows][all_far], slopes.sum(1)[all_far].astype(np.float32), rtol=1e-5, atol=4e-5 * largest)
+
+
+def test_what_single_precision_does_not_hold_becomes_its_largest_number():
+    largest = np.finfo(np.float32).max
+    assert [single(number) for number in (1e40, -1e40, math.inf, 3.0)] == [largest, -largest, largest, 3]
+    assert math.isnan(single(math.nan))
 
 
 @pytest.mark.parametrize("stride", [1, 4096])
