@@ -9,6 +9,9 @@ from unclump import _numba
 from unclump.one_pass import possible
 from unclump.pairs import nearest, nearest_to
 
+pytestmark = pytest.mark.usefixtures("two_threads")
+
+STEEP = "Energy too steep for loops"
 OBJECTIVES = {
     "KoLeo": uc.KoLeo,
     "KoLeo geodesic": lambda: uc.KoLeo(distance="geodesic"),
@@ -18,12 +21,10 @@ OBJECTIVES = {
     "Lloyd": lambda: uc.Lloyd(50, generator=torch.Generator().manual_seed(3)),
     "Energy": uc.Energy,
     "Energy Gaussian": lambda: uc.Energy(uc.Gaussian()),
-    "Energy too steep for loops": lambda: uc.Energy(uc.Gaussian(45.0)),
+    STEEP: lambda: uc.Energy(uc.Gaussian(45.0)),
     "Energy geodesic": lambda: uc.Energy(uc.Laplace()),
     "MMD": uc.MMD,
 }
-pytestmark = pytest.mark.usefixtures("two_threads")
-
 TWICE = [name for name in OBJECTIVES if not name.startswith(("Energy", "MMD"))]
 
 
@@ -53,7 +54,7 @@ def by_torch(monkeypatch):
     return plain
 
 
-@pytest.mark.parametrize("name", OBJECTIVES)
+@pytest.mark.parametrize("name", [name for name in OBJECTIVES if name != STEEP])  # which is torch's on both sides
 @pytest.mark.parametrize("n", [70, 700])  # on one thread, and several
 def test_value_and_gradient_are_those_of_torch(n, name, by_torch):
     x = embeddings(n)
@@ -61,8 +62,7 @@ def test_value_and_gradient_are_those_of_torch(n, name, by_torch):
     (value, gradient), (plain, plain_gradient) = value_and_gradient(name, x), by_torch(name, x)
     assert_close(value, plain, rtol=1e-5, atol=1e-6)
     norms = x.detach().norm(dim=1, keepdim=True)
-    scale = max(1, (norms * plain_gradient).abs().max().item())
-    assert_close(norms * gradient / scale, norms * plain_gradient / scale, rtol=1e-3, atol=1e-5)
+    assert_close(norms * gradient, norms * plain_gradient, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)

@@ -15,7 +15,7 @@ from torch import Tensor
 from unclump._numba import threads
 from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump._numba.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
-from unclump._numba.projection import squared_norm
+from unclump._numba.projection import one_over, squared_norm
 from unclump._numba.radix import NUMBER, ascend
 from unclump._numba.team import team
 
@@ -24,7 +24,6 @@ _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
 _PI, _HALF_PI = np.float32(math.pi), np.float32(math.pi / 2)
 _ZERO, _ONE = np.float32(0), np.float32(1)
-_LARGEST = float(np.finfo(np.float32).max)
 
 Table = Float32[np.ndarray, "n d"]
 Coordinates = Float32[np.ndarray, "m n"]
@@ -64,9 +63,7 @@ def even_spacing(x: Tensor, circles: Tensor, smallest: float) -> tuple[float, Te
 
 def combine(coefficients: Tensor, circles: Tensor, d: int, factor: float) -> Tensor:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
-    gradient = torch.from_numpy(
-        np.empty((coefficients.shape[1], d), np.float32)
-    )  # in large pages, which torch's are not
+    gradient = torch.from_numpy(np.empty((coefficients.shape[1], d), np.float32))  # NumPy's are in large pages
     several = threads(len(gradient), at_least=_A_THREAD)
     vectors = circles.flatten(end_dim=1).contiguous()  # or the numbers of axes
     given = coefficients.numpy(), vectors.numpy(), gradient.numpy(), np.float32(factor)
@@ -135,8 +132,7 @@ def _inverse_norm(squared: float, x: Table, i: int) -> Any:
     """One over the norm of a row, whose square in single precision serves if it is neither tiny nor huge."""
     if squared > np.float32(1e-30) and squared < np.float32(1e30):
         return _ONE / math.sqrt(squared)
-    wide = squared_norm(x, i)
-    return np.float32(min(1 / math.sqrt(wide), _LARGEST)) if wide != 0 else _ZERO
+    return np.float32(one_over(math.sqrt(squared_norm(x, i))))
 
 
 @compiled_in_any_order

@@ -74,7 +74,7 @@ def _project_backward_by_team(
 
 
 @compiled
-def _inverse(norm: float) -> float:
+def one_over(norm: float) -> float:
     """One over a norm; where single precision does not hold it, the largest number."""
     return min(1 / norm, LARGEST) if norm != 0 else 0.0
 
@@ -82,14 +82,14 @@ def _inverse(norm: float) -> float:
 @compiled_in_any_order
 def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
     for i in range(start, stop):
-        inverse[i] = _inverse(math.sqrt(squared_norm(x, i)))
+        inverse[i] = one_over(math.sqrt(squared_norm(x, i)))
 
 
 @compiled_in_any_order
 def project_rows(x: Points, inverse: Float[np.ndarray, " n"], y: Points, start: int, stop: int) -> None:
     for i in range(start, stop):
         norm = math.sqrt(squared_norm(x, i))
-        inverse[i] = _inverse(norm)
+        inverse[i] = one_over(norm)
         if _SMALLEST <= inverse[i] < LARGEST:
             for j in range(x.shape[1]):
                 y[i, j] = inverse[i] * x[i, j]
