@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from unclump.circle import even_angles, unevenness
+from unclump.geometry.circles import even_angles, unevenness
 
 
 @pytest.fixture

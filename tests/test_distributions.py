@@ -13,9 +13,9 @@ from torch.distributions import Categorical, MixtureSameFamily
 from torch.testing import assert_close
 
 from unclump import chord, project
-from unclump._special import angle_slope, bessel_ratio_complement, log_normalised_bessel
-from unclump.distributions import PowerSpherical, VonMisesFisher
-from unclump.sphere import tangent
+from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
+from unclump.geometry.special_functions import angle_slope, bessel_ratio_complement, log_normalised_bessel
+from unclump.geometry.sphere import tangent
 
 each_distribution = pytest.mark.parametrize("distribution", [PowerSpherical, VonMisesFisher])
 each_dimension = pytest.mark.parametrize("d", [2, 3, 4096])

@@ -10,8 +10,8 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump.circle import circle_angles, unevenness
-from unclump.sphere import exp, log, tangent
+from unclump.geometry.circles import circle_angles, unevenness
+from unclump.geometry.sphere import exp, log, tangent
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from torch.testing import assert_close
 
 import unclump as uc
 from unclump._neighbours import neighbours
-from unclump._uniform_law import UniformLaw, cap, cap_angle
 from unclump.figures import uniform_density
+from unclump.geometry.uniform_law import UniformLaw, cap, cap_angle
 
 DATA = Path(os.environ.get("UNCLUMP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 GLOVE = DATA / "glove6B_100d_top50k.npz"

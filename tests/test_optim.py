@@ -14,9 +14,9 @@ from torch import nn
 from torch.testing import assert_close
 
 from unclump._updates import adam_update, in_place, sgd_update
+from unclump.geometry.sphere import angle, exp, project, retract, tangent, transport
 from unclump.optim import SphereAdam, SphereSGD
 from unclump.projected import project_after_step, sphere_parametrization
-from unclump.sphere import angle, exp, project, retract, tangent, transport
 
 RULES = {
     "sgd": SphereSGD,

@@ -141,7 +141,7 @@ from unclump import _numba
 from unclump._numba import circle, minima, projection
 from unclump import sliced
 from unclump.pairs import nearest_to
-from unclump.sphere import inverse_norms
+from unclump.geometry.sphere import inverse_norms
 
 try:
     numba.njit(cache=True)(projection.dot.py_func)

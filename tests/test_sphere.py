@@ -4,8 +4,8 @@ import torch
 from torch.testing import assert_close
 
 from unclump import _numba, angle, axis_circles, chord, great_circles, project
-from unclump.circle import circle_angles
-from unclump.sphere import exp, inverse_norms, log, retract, tangent, transport
+from unclump.geometry.circles import circle_angles
+from unclump.geometry.sphere import exp, inverse_norms, log, retract, tangent, transport
 
 geoopt_sphere = geoopt.SphereExact()
 MACHINE = torch.finfo(torch.float32).eps

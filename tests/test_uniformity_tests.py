@@ -12,8 +12,8 @@ from torch.testing import assert_close
 from unclump import Gaussian, Laplace, Riesz, kernel_mean, project
 from unclump import angle as angle_between
 from unclump._null import ChiSquareSum, zonal_null
+from unclump.geometry.sphere import angle_of
 from unclump.mmd_error import mmd_deviation, mmd_variance
-from unclump.sphere import angle_of
 from unclump.table import sums_over_others
 from unclump.uniformity_tests import (
     _ajne_kernel,

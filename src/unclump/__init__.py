@@ -1,12 +1,14 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
-from unclump._uniform_law import duplicate_angle
-from unclump.circle import axis_circles, great_circles
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
 from unclump.distributed import Shards
-from unclump.distributions import PowerSpherical, VonMisesFisher
 from unclump.files import Table, load, save
+from unclump.geometry.circles import axis_circles, great_circles
+from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
+from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
+from unclump.geometry.sphere import angle, chord, project
+from unclump.geometry.uniform_law import duplicate_angle
 from unclump.health import Health, health
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures import (
@@ -54,8 +56,6 @@ from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
 from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.repair import Separated, separate_duplicates
-from unclump.sphere import angle, chord, project
-from unclump.starts import orthonormal_blocks, sobol, uniform
 from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
 
 __version__ = "0.1.0"

@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
+from unclump.geometry.sphere import chord
 from unclump.pairs import squared_chord_block, widen
-from unclump.sphere import chord
 
 NEIGHBOURS = ("exact", "faiss")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
-from unclump._uniform_law import UniformLaw
 from unclump._verdict import Verdict, count
 from unclump.files import BadRow
 from unclump.files._refusals import shown
+from unclump.geometry.uniform_law import UniformLaw
 from unclump.uniformity_tests import UniformityTest
 
 _GROUPS = 10  # that are listed

@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from tqdm import tqdm
 
-from unclump.sphere import angle
+from unclump.geometry.sphere import angle
 
 _ENTRIES = 2**23  # of a block of scores
 _GROUP = 32  # columns that are looked at as one: the k largest scores are in the k groups with the largest maxima

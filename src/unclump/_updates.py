@@ -20,7 +20,7 @@ from torch.linalg import vector_norm
 
 from unclump import _numba
 from unclump._checks import check_rows
-from unclump.sphere import full_precision, project, tangent
+from unclump.geometry.sphere import full_precision, project, tangent
 
 RETRACTIONS = ("exp", "project")
 

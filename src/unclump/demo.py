@@ -8,7 +8,7 @@ import time
 import torch
 
 from unclump.disperse import disperse
-from unclump.distributions import PowerSpherical
+from unclump.geometry.distributions import PowerSpherical
 from unclump.measures import Summary, summary
 from unclump.objectives import KoLeo, Sliced
 

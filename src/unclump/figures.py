@@ -16,7 +16,7 @@ from torch import Tensor
 
 from unclump._checks import check_points
 from unclump._figure_data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
-from unclump._uniform_law import UniformLaw
+from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures import nearest_angles
 from unclump.table import directions
 

@@ -30,10 +30,10 @@ from torch.linalg import vector_norm
 from unclump._checks import check_generator, check_points
 from unclump._health_found import Group, Health
 from unclump._neighbours import neighbours
-from unclump._uniform_law import UniformLaw, duplicate_angle
 from unclump._verdict import Evidence, Verdict, verdict
 from unclump.files import Table, bad_rows
-from unclump.sphere import angle
+from unclump.geometry.sphere import angle
+from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.table import directions
 from unclump.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 

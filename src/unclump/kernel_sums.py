@@ -10,9 +10,9 @@ from torch import Tensor
 
 from unclump import _numba
 from unclump._once import once_differentiable
+from unclump.geometry.sphere import project
 from unclump.kernels import Kernel
 from unclump.pairs import Block, apart, block_size, bounded, escape, narrow, squared_chord_block, upper_triangle, widen
-from unclump.sphere import project
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
 _GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all

@@ -25,7 +25,7 @@ from scipy import integrate, special
 from torch import Tensor
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
-from unclump.sphere import angle_of
+from unclump.geometry.sphere import angle_of
 
 DISTANCES = ("chordal", "geodesic", "shifted")
 _PRECISE: Any = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}

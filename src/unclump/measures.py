@@ -21,9 +21,9 @@ from unclump import _faiss
 from unclump._checks import check_choice, check_count
 from unclump.between import nearest_among, rectangle
 from unclump.distributed import Alone, Gather
+from unclump.geometry.sampling import uniform
+from unclump.geometry.sphere import angle, angle_of
 from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
-from unclump.sphere import angle, angle_of
-from unclump.starts import uniform
 from unclump.table import directions_on_ranks, squared_chords, sums_over_others
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump import _numba
-from unclump.sphere import project
+from unclump.geometry.sphere import project
 
 Fused = Callable[..., tuple[Tensor, Tensor | None]]
 Plain = Callable[[Tensor], Tensor]

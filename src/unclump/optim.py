@@ -26,7 +26,7 @@ from unclump._groups import (
     signed_lr,
 )
 from unclump._updates import adam_update, sgd_update, update_rows
-from unclump.sphere import full_precision
+from unclump.geometry.sphere import full_precision
 
 
 class SphereSGD(SphereOptimizer):

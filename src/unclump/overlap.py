@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unclump._arrays import Floats, as_tensor
 from unclump._checks import check_count, check_generator, check_points, check_rows
-from unclump.sphere import project
+from unclump.geometry.sphere import project
 
 _BLOCK = 512, 16384  # rows and columns of the largest matrix of cosines
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump import _numba
-from unclump.sphere import angle, project, tangent
+from unclump.geometry.sphere import angle, project, tangent
 
 Block = tuple[slice, slice]
 

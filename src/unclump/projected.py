@@ -10,7 +10,7 @@ from torch.utils.hooks import RemovableHandle
 
 from unclump._checks import check_rows
 from unclump._groups import check_point_parameter
-from unclump.sphere import project
+from unclump.geometry.sphere import project
 
 
 def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> RemovableHandle:

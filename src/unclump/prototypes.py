@@ -25,10 +25,10 @@ from unclump._checks import (
 from unclump.codes import catalogue
 from unclump.codes.exact import exact_above, exact_code
 from unclump.disperse import disperse
+from unclump.geometry.sampling import orthonormal_blocks
+from unclump.geometry.sphere import chord, project, without_autocast
 from unclump.measures import min_angle
 from unclump.objectives import MaxMin
-from unclump.sphere import chord, project, without_autocast
-from unclump.starts import orthonormal_blocks
 
 
 def prototypes(

@@ -11,9 +11,9 @@ from torch import Tensor
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_generator, check_number, check_positive
 from unclump._moves import Rows, bring_back, moving_rows, settle
-from unclump._uniform_law import duplicate_angle
+from unclump.geometry.sphere import angle, exp, project, tangent
+from unclump.geometry.uniform_law import duplicate_angle
 from unclump.pairs import nearest
-from unclump.sphere import angle, exp, project, tangent
 from unclump.table import directions
 
 _BLOCK = 512, 8192  # rows and columns of the largest matrix of distances

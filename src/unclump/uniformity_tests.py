@@ -31,9 +31,9 @@ from torch import Tensor
 
 from unclump._checks import check_count
 from unclump._null import zonal_null
+from unclump.geometry.sampling import uniform
+from unclump.geometry.sphere import angle_of
 from unclump.kernels import Kernel, Riesz, kernel_mean
-from unclump.sphere import angle_of
-from unclump.starts import uniform
 from unclump.table import directions, mean_over_pairs
 
 

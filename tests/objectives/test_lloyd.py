@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from unclump import Lloyd, angle, lloyd, uniform
-from unclump.sphere import log
+from unclump.geometry.sphere import log
 
 
 def test_is_half_the_mean_squared_angle_to_the_nearest_point(points):

@@ -5,7 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from unclump import Gaussian, Laplace, Riesz, polarization, project, uniform
-from unclump.sphere import exp
+from unclump.geometry.sphere import exp
 
 
 @pytest.mark.parametrize("kernel", [Riesz(1.0), Gaussian(2.0), Laplace()], ids=repr)

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 from unclump import SSW, Sliced, axis_circles, great_circles, sliced, ssw
-from unclump.circle import circle_angles
+from unclump.geometry.circles import circle_angles
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ def arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
 
 
 def inverse_norms(x: Tensor) -> Tensor:
-    """`unclump.sphere.inverse_norms` of float32."""
+    """`unclump.geometry.sphere.inverse_norms` of float32."""
     inverse = x.new_empty(x.shape[:-1])
     tables = arrays(_rows(x.contiguous()), inverse.view(-1))
     _inverse_norms_by_team(*tables, threads_for(x))
@@ -31,7 +31,7 @@ def inverse_norms(x: Tensor) -> Tensor:
 
 
 def project(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`unclump.sphere.project` of float32, and one over the norms."""
+    """`unclump.geometry.sphere.project` of float32, and one over the norms."""
     x = x.detach().contiguous()
     y, inverse = torch.empty_like(x), x.new_empty(x.shape[:-1])
     tables = arrays(_rows(x), inverse.view(-1), _rows(y))

@@ -46,8 +46,8 @@ def run(chosen: argparse.Namespace) -> None:
     from unclump._checks import check_count
     from unclump._moves import norms_of
     from unclump.cli._tables import check_output, output_of, read_table
+    from unclump.geometry.sphere import full_precision
     from unclump.place import place
-    from unclump.sphere import full_precision
 
     if chosen.count is not None:
         check_count("--count", chosen.count)
@@ -106,8 +106,8 @@ def _told(table: Table, old: int) -> str:
     """How far the new rows are from all others."""
     import torch
 
+    from unclump.geometry.sphere import angle, project
     from unclump.overlap import nearest_rows
-    from unclump.sphere import angle, project
 
     points = table.points
     new = torch.arange(old, len(points))

@@ -125,7 +125,7 @@ class _Work:
 
         from unclump._moves import settle
         from unclump.disperse import disperse
-        from unclump.sphere import full_precision
+        from unclump.geometry.sphere import full_precision
 
         chosen, points = self.chosen, self.table.points
         bound = None if max_move is None else math.radians(max_move)

@@ -8,12 +8,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump._random import standard_normal
 from unclump.distributed import Gather
+from unclump.geometry.draws import standard_normal
+from unclump.geometry.sphere import full_precision, project, without_autocast
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
-from unclump.sphere import full_precision, project, without_autocast
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]

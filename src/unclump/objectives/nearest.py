@@ -10,10 +10,10 @@ from unclump import _faiss
 from unclump._checks import check_choice, check_points
 from unclump.between import Nearest, nearest_among
 from unclump.distributed import Gather, with_gradient
+from unclump.geometry.sphere import full_precision
 from unclump.objectives._base import Objective, Others
 from unclump.one_pass import Fused, Plain
 from unclump.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
-from unclump.sphere import full_precision
 
 
 def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: str = "exact") -> Float[Tensor, ""]:

@@ -5,8 +5,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_points
+from unclump.geometry.sphere import full_precision
 from unclump.objectives._base import Objective, Others
-from unclump.sphere import full_precision
 
 
 def negative_spherical_variance(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:

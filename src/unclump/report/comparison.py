@@ -7,12 +7,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from unclump.geometry.sphere import angle
 from unclump.overlap import neighbour_overlap
 from unclump.report.charts import move_chart
 from unclump.report.looked import Looked
 from unclump.report.parts import figures, section, table, tiles
 from unclump.report.text import count, degrees
-from unclump.sphere import angle
 
 _NEIGHBOURS = 10
 _SAMPLE = 1000

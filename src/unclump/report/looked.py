@@ -12,9 +12,9 @@ from torch import Tensor
 
 from unclump._figure_data import pair_angles
 from unclump.files import Table
+from unclump.geometry.sphere import angle
 from unclump.health import Health, health
 from unclump.report.text import name_html
-from unclump.sphere import angle
 from unclump.table import directions
 
 _CLOSEST = 40  # rows whose nearest is looked up by name

@@ -18,14 +18,14 @@ from torch.linalg import vector_norm
 from torch.types import _size
 
 from unclump._checks import check_generator
-from unclump._random import standard_normal
-from unclump._special import (
+from unclump.geometry.draws import standard_normal
+from unclump.geometry.special_functions import (
     bessel_ratio_complement,
     log_normalised_bessel,
     standard_gamma,
     von_mises_fisher_angles,
 )
-from unclump.sphere import chord, full_precision, project
+from unclump.geometry.sphere import chord, full_precision, project
 
 _UNIT_TOLERANCE = 1e-4
 
@@ -102,7 +102,7 @@ class PowerSpherical(_AroundMean):
         De Cao and Aziz. The Power Spherical distribution. 2020, arXiv:2006.04437.
 
     Example:
-        >>> from unclump.distributions import PowerSpherical
+        >>> from unclump.geometry.distributions import PowerSpherical
         >>> p = PowerSpherical(torch.tensor([0.0, 0.0, 1.0]), 8.0)
         >>> p.mean  # scale / (scale + d - 1) of the way
         tensor([0.0000, 0.0000, 0.8000])
@@ -181,7 +181,7 @@ class VonMisesFisher(_AroundMean):
         Wood. Simulation of the von Mises Fisher distribution. Communications in Statistics, 1994.
 
     Example:
-        >>> from unclump.distributions import VonMisesFisher
+        >>> from unclump.geometry.distributions import VonMisesFisher
         >>> p = VonMisesFisher(torch.tensor([0.0, 0.0, 1.0]), 5.0)
         >>> p.mean  # coth(5) - 1 / 5 of the way
         tensor([0.0000, 0.0000, 0.8001])

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._once import once_differentiable
-from unclump._random import unit_interval
+from unclump.geometry.draws import unit_interval
 
 _SWITCH = 30.0  # where the two expansions below meet: there, both are right to the last digits for every order >= 0
 _SERIES_TERMS = 50
@@ -31,7 +31,7 @@ def log_normalised_bessel(order: float, x: Float[Tensor, "*shape"]) -> Float[Ten
     expansion (`DLMF 10.41 <https://dlmf.nist.gov/10.41>`_) the rest.
 
     Example:
-        >>> from unclump._special import log_normalised_bessel
+        >>> from unclump.geometry.special_functions import log_normalised_bessel
         >>> x = torch.tensor([0.0, 1.0, 1000.0])
         >>> log_normalised_bessel(0.5, x)  # log((1 - exp(-2 x)) / (2 x))
         tensor([ 0.0000, -0.8386, -7.6009])
@@ -48,7 +48,7 @@ def bessel_ratio_complement(order: float, x: Float[Tensor, "*shape"]) -> Float[T
     keeps its digits where the ratio rounds to one.
 
     Example:
-        >>> from unclump._special import bessel_ratio_complement
+        >>> from unclump.geometry.special_functions import bessel_ratio_complement
         >>> bessel_ratio_complement(0.5, torch.tensor([0.0, 1e5]))  # 1 - coth(x) + 1 / x
         tensor([1.0000e+00, 1.0000e-05])
     """

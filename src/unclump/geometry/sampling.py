@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from unclump._checks import check_count, check_generator
-from unclump._random import standard_normal
-from unclump.sphere import full_precision, project
+from unclump.geometry.draws import standard_normal
+from unclump.geometry.sphere import full_precision, project
 
 
 def uniform(
@@ -23,7 +23,7 @@ def uniform(
     r"""Independent uniform points: normal vectors, projected.
 
     Example:
-        >>> from unclump.starts import uniform
+        >>> from unclump.geometry.sampling import uniform
         >>> x = uniform(1000, 3, generator=torch.Generator().manual_seed(0))
         >>> torch.allclose(x.mean(dim=0), torch.zeros(3), atol=0.1)
         True
@@ -50,7 +50,7 @@ def orthonormal_blocks(
         Mezzadri. How to generate random matrices from the classical compact groups. Notices of the AMS, 2007.
 
     Example:
-        >>> from unclump.starts import orthonormal_blocks
+        >>> from unclump.geometry.sampling import orthonormal_blocks
         >>> x = orthonormal_blocks(5, 3, generator=torch.Generator().manual_seed(0))
         >>> torch.allclose(x[:3] @ x[:3].mT, torch.eye(3), atol=1e-6)
         True
@@ -78,7 +78,7 @@ def sobol(
     Every point by itself is uniform; together they are more even than independent points, most so for n a power of two.
 
     Example:
-        >>> from unclump.starts import sobol
+        >>> from unclump.geometry.sampling import sobol
         >>> x = sobol(1024, 3, generator=torch.Generator().manual_seed(0))
         >>> torch.allclose(x.mean(dim=0), torch.zeros(3), atol=0.01)
         True

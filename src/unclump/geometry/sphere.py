@@ -97,7 +97,7 @@ def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
     Applied to a Euclidean gradient it gives the Riemannian one.
 
     Example:
-        >>> from unclump.sphere import tangent
+        >>> from unclump.geometry.sphere import tangent
         >>> tangent(torch.tensor([1.0, 0.0]), torch.tensor([5.0, 2.0]))
         tensor([0., 2.])
     """
@@ -114,7 +114,7 @@ def exp(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[T
         v: Tangent vectors at them.
 
     Example:
-        >>> from unclump.sphere import exp
+        >>> from unclump.geometry.sphere import exp
         >>> exp(torch.tensor([1.0, 0.0]), torch.tensor([0.0, torch.pi / 3]))
         tensor([0.5000, 0.8660])
     """
@@ -130,7 +130,7 @@ def log(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[T
     Between antipodes every direction is as good as any other, and the result is zero.
 
     Example:
-        >>> from unclump.sphere import log
+        >>> from unclump.geometry.sphere import log
         >>> log(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
         tensor([0.0000, 1.5708])
     """
@@ -144,7 +144,7 @@ def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
     r"""The cheaper retraction, :math:`(x + v) / \lVert x + v \rVert`: `exp` up to the third order in `v`.
 
     Example:
-        >>> from unclump.sphere import retract
+        >>> from unclump.geometry.sphere import retract
         >>> retract(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
         tensor([0.7071, 0.7071])
     """
@@ -161,7 +161,7 @@ def transport(
     Between antipodes there is no shortest circle, and `v`, tangent at both, is kept.
 
     Example:
-        >>> from unclump.sphere import transport
+        >>> from unclump.geometry.sphere import transport
         >>> transport(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]), torch.tensor([0.0, 2.0]))
         tensor([-2.,  0.])
     """

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_count
-from unclump._random import standard_normal, unit_interval
-from unclump.sphere import tangent
+from unclump.geometry.draws import standard_normal, unit_interval
+from unclump.geometry.sphere import tangent
 
 
 def great_circles(
@@ -89,7 +89,7 @@ def circle_angles(
         circles: From `great_circles` or `axis_circles`.
 
     Example:
-        >>> from unclump.circle import circle_angles
+        >>> from unclump.geometry.circles import circle_angles
         >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
         tensor([[0.7854]])
     """
@@ -105,7 +105,7 @@ def even_angles(
     .. math:: \phi_k = -\pi \frac{n+1}{n} + \frac{2 \pi k}{n}, \quad k = 1, \dots, n
 
     Example:
-        >>> from unclump.circle import even_angles
+        >>> from unclump.geometry.circles import even_angles
         >>> even_angles(4) / torch.pi
         tensor([-0.7500, -0.2500,  0.2500,  0.7500])
     """
@@ -120,7 +120,7 @@ def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
     points. It does not matter where the circle is cut.
 
     Example:
-        >>> from unclump.circle import unevenness
+        >>> from unclump.geometry.circles import unevenness
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """

@@ -1,0 +1,1 @@
+"""The sphere: points, circles, draws and laws."""
