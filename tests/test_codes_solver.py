@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from unclump import Gaussian, Laplace, Riesz, _numba
+from unclump import Gaussian, Laplace, Riesz
+from unclump.ops import native
 
 pytest.importorskip("numba")
 
@@ -296,6 +297,6 @@ def test_refusals(monkeypatch):
             solve(arguments.pop("n"), arguments.pop("d"), **arguments)
     with pytest.raises(TypeError, match="kernel"):
         minimal_energy(5, 3, "riesz")
-    monkeypatch.setattr(_numba, "ENABLED", False)
+    monkeypatch.setattr(native, "ENABLED", False)
     with pytest.raises(ModuleNotFoundError, match=r"unclump\[fast\]"):
         solve(5, 3)

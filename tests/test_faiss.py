@@ -11,8 +11,8 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.cases import value_and_gradient
 from tests.tables import seeded
-from unclump import _faiss
-from unclump.pairs import nearest
+from unclump.ops import faiss_search
+from unclump.ops.pairs import nearest
 
 faiss = pytest.importorskip("faiss", reason="needs the extra [faiss]")
 
@@ -25,9 +25,9 @@ def clusters(n, d=16, dtype=torch.float32):
 
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 5), (63, 3), (1000, 2), (1500, 24)])
 def test_the_recall_is_the_part_of_the_rows_whose_nearest_was_found(n, d, monkeypatch):
-    monkeypatch.setattr(_faiss, "_SAMPLE", n)
+    monkeypatch.setattr(faiss_search, "_SAMPLE", n)
     x = uc.uniform(n, d, generator=seeded(), dtype=torch.float64)
-    found, recall = _faiss.nearest(x)
+    found, recall = faiss_search.nearest(x)
     chords = torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").fill_diagonal_(torch.inf)
     stretch = chords[torch.arange(n), found] / chords.amin(dim=1)
     assert stretch.isfinite().all()
@@ -41,26 +41,28 @@ def test_the_recall_is_the_part_of_the_rows_whose_nearest_was_found(n, d, monkey
 
 def test_a_sample_of_rows_tells_about_all():
     x = uc.uniform(4000, 24, generator=seeded())
-    found, recall = _faiss.nearest(x)
+    found, recall = faiss_search.nearest(x)
     true = (uc.angle(x, x[found]) <= uc.angle(x, x[nearest(x)]) * (1 + 1e-6)).double().mean().item()
     assert abs(recall - true) < 4 * (true * (1 - true) / 256) ** 0.5
 
 
 def test_no_more_centres_are_asked_than_the_recall_needs(monkeypatch):
     asked = []
-    search = _faiss._search
-    monkeypatch.setattr(_faiss, "_search", lambda index, *rest: asked.append(index.nprobe) or search(index, *rest))
-    assert _faiss.nearest(clusters(20_000))[1] > 0.99
+    search = faiss_search._search
+    monkeypatch.setattr(
+        faiss_search, "_search", lambda index, *rest: asked.append(index.nprobe) or search(index, *rest)
+    )
+    assert faiss_search.nearest(clusters(20_000))[1] > 0.99
     assert asked == [2, 2]
     asked.clear()
-    _faiss.nearest(uc.uniform(20_000, 64, generator=seeded()))
+    faiss_search.nearest(uc.uniform(20_000, 64, generator=seeded()))
     assert asked == [2, 4, 8, 16, 17]  # of 566
 
 
 @pytest.mark.parametrize("times", [2, 3, 700])
 def test_coinciding_rows_find_each_other(times):
     x = torch.cat([clusters(50).repeat_interleave(times, 0), -clusters(50)[:1]])
-    found, recall = _faiss.nearest(x)
+    found, recall = faiss_search.nearest(x)
     assert torch.equal(x[found[:-1]], x[:-1])
     assert (found != torch.arange(len(x))).all()
     assert recall > 0.99
@@ -69,7 +71,7 @@ def test_coinciding_rows_find_each_other(times):
 def test_a_row_of_nan_has_some_neighbour_and_spoils_no_other():
     x = clusters(1000)
     x[7] = torch.nan
-    found, _ = _faiss.nearest(x)
+    found, _ = faiss_search.nearest(x)
     assert 0 <= found[7] < 1000
     assert x[found[:7]].isfinite().all()
 
@@ -155,7 +157,7 @@ def test_threads_are_those_of_torch_and_the_users_own_number_comes_back():
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(3)
     try:
-        with _faiss._faiss_on_our_threads() as module:
+        with faiss_search._faiss_on_our_threads() as module:
             assert module.omp_get_max_threads() == torch.get_num_threads()
         assert faiss.omp_get_max_threads() == 3
     finally:

@@ -12,7 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import unclump as uc
-from unclump import _numba
+from unclump.ops import native
 
 N, D = 3_000, 16
 MATRIX = 4 * N**2  # bytes, in single precision
@@ -60,7 +60,7 @@ def test_the_matrix_would_be_noticed():
 @pytest.mark.parametrize("fused", [True, False])
 @pytest.mark.parametrize("name", PAIRWISE)
 def test_objectives_of_pairs_hold_a_block_of_them(name, fused, monkeypatch):
-    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     run = gradient(PAIRWISE[name])
     run()  # compiles
     assert peak(run) < MATRIX / (6 if fused else 1.5)  # the blocks of plain torch are in double precision

@@ -8,13 +8,14 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS, value_and_gradient
-from unclump import Energy, Gaussian, Riesz, SphereAdam, SphereSGD, _numba, axis_circles, great_circles, project, ssw
-from unclump._numba.circle import _angles
-from unclump._numba.compiler import compiled
-from unclump._numba.radix import ascend
-from unclump._numba.team import team
-from unclump.kernel_sums import kernel_sum
-from unclump.pairs import distances_to, nearest, nearest_distances, nearest_to
+from unclump import Energy, Gaussian, Riesz, SphereAdam, SphereSGD, axis_circles, great_circles, project, ssw
+from unclump.ops import native
+from unclump.ops.kernel_sums import kernel_sum
+from unclump.ops.native.circle import _angles
+from unclump.ops.native.compiler import compiled
+from unclump.ops.native.radix import ascend
+from unclump.ops.native.team import team
+from unclump.ops.pairs import distances_to, nearest, nearest_distances, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
@@ -40,11 +41,11 @@ def table(n, d, dtype=torch.float64):
 
 def both(monkeypatch, compute):
     """What `compute()` gives with the loops and without them."""
-    assert _numba.usable(torch.zeros(1))
+    assert native.usable(torch.zeros(1))
     fused = compute()
     with monkeypatch.context() as patch:
-        patch.setattr(_numba, "ENABLED", False)
-        assert not _numba.usable(torch.zeros(1))
+        patch.setattr(native, "ENABLED", False)
+        assert not native.usable(torch.zeros(1))
         return fused, compute()
 
 
@@ -114,7 +115,7 @@ def test_nan_in_a_gradient_reaches_its_row_and_no_other(monkeypatch):
 
 def test_samples_are_not_taken_apart_from_their_points():
     """Whose numbers are those of others: where a gradient is NaN, too, none may be looked up among the points."""
-    from unclump._numba.distances import _taken_apart
+    from unclump.ops.native.distances import _taken_apart
 
     assert _taken_apart(math.nan, 5, 0, 0.0, 0.0)[1] == 0
     assert _taken_apart(3.0, 5, 0, 0.0, 0.5) == (0, 1.5)
@@ -375,9 +376,9 @@ def test_a_loop_that_fails_is_not_taken_for_one_that_has_ended(threads):
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (4, 3), (2, 2)])
 def test_no_more_threads_than_torch_has_and_than_there_is_work_for(most, expected, monkeypatch):
-    monkeypatch.setattr(_numba, "_most_threads", lambda: most)
-    assert _numba.threads(30, at_least=10) == expected
-    assert _numba.threads(9, at_least=10) == 1
+    monkeypatch.setattr(native, "_most_threads", lambda: most)
+    assert native.threads(30, at_least=10) == expected
+    assert native.threads(9, at_least=10) == 1
 
 
 @pytest.mark.parametrize("distance", ["chordal", "geodesic", "squared"])
@@ -387,7 +388,7 @@ def test_twins_off_the_sphere_come_apart_in_the_same_way(distance, monkeypatch):
         return torch.autograd.grad(nearest_distances(x, torch.tensor([1, 0, 0]), distance=distance).sum(), x)[0]
 
     fused = gradient()
-    monkeypatch.setattr(_numba, "ENABLED", False)
+    monkeypatch.setattr(native, "ENABLED", False)
     assert fused.isfinite().all()
     assert_close(fused, gradient())
 

@@ -5,9 +5,9 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump import _numba
-from unclump.one_pass import possible
-from unclump.pairs import nearest, nearest_to
+from unclump.ops import native
+from unclump.ops.one_pass import possible
+from unclump.ops.pairs import nearest, nearest_to
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 
@@ -47,7 +47,7 @@ def by_torch(monkeypatch):
 
     def plain(name, x):
         with monkeypatch.context() as context:
-            context.setattr(_numba, "ENABLED", False)
+            context.setattr(native, "ENABLED", False)
             assert not possible(x)
             return value_and_gradient(name, x)
 

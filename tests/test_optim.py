@@ -13,8 +13,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from unclump._updates import adam_update, in_place, sgd_update
 from unclump.geometry.sphere import angle, exp, project, retract, tangent, transport
+from unclump.ops.row_update import adam_update, in_place, sgd_update
 from unclump.optim import SphereAdam, SphereSGD
 from unclump.projected import project_after_step, sphere_parametrization
 
@@ -144,7 +144,7 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
     for chosen in (None, rows):
         results = []
         for block in (6 * 2, 10**6):
-            monkeypatch.setattr("unclump._updates._BLOCK", block)
+            monkeypatch.setattr("unclump.ops.row_update._BLOCK", block)
             table, state = x.clone(), adam_state(50, 6)
             in_place(update, table, grad if chosen is None else grad[chosen], *state, rows=chosen)
             results.append((table, *state))
@@ -463,7 +463,7 @@ def test_rows_without_a_direction_are_refused_by_number_before_anything_moves(ma
 
 def test_data_are_read_at_first_sight_and_not_again(points, monkeypatch):
     seen = []
-    monkeypatch.setattr("unclump._updates.check_rows", seen.append)
+    monkeypatch.setattr("unclump.ops.row_update.check_rows", seen.append)
     x = parameter(points(4, 3))
     optimizer = SphereAdam([x], lr=0.1)
     descend(optimizer, x, 5)

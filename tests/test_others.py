@@ -6,8 +6,8 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.cases import FEW, KERNELS, OBJECTIVES, value_and_gradient
-from unclump.between import kernel_sum_between, kernel_sums, nearest_between
-from unclump.kernel_sums import kernel_sum
+from unclump.ops.between import kernel_sum_between, kernel_sums, nearest_between
+from unclump.ops.kernel_sums import kernel_sum
 
 each_objective = pytest.mark.parametrize("name", FEW)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS[::3], ids=repr)

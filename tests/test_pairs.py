@@ -5,9 +5,10 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS
-from unclump import Gaussian, Laplace, Riesz, _numba, angle, project
-from unclump.kernel_sums import kernel_matrix, kernel_sum
-from unclump.pairs import block_size, nearest, nearest_to, upper_triangle
+from unclump import Gaussian, Laplace, Riesz, angle, project
+from unclump.ops import native
+from unclump.ops.kernel_sums import kernel_matrix, kernel_sum
+from unclump.ops.pairs import block_size, nearest, nearest_to, upper_triangle
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -106,7 +107,7 @@ def test_kernel_matrix_sums_to_the_sum(kernel, points):
 
 def test_memory_does_not_hold_the_matrix(points, monkeypatch):
     """Of the operations of torch; what the loops hold is seen in test_memory.py."""
-    monkeypatch.setattr(_numba, "ENABLED", False)
+    monkeypatch.setattr(native, "ENABLED", False)
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Largest(TorchDispatchMode):
@@ -129,9 +130,9 @@ def test_memory_does_not_hold_the_matrix(points, monkeypatch):
 @pytest.mark.parametrize("kernel", [Riesz(1.0), Riesz(3.0), Riesz(0.0), Laplace(), Gaussian(2.0)], ids=repr)
 def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_differences(kernel, fused, monkeypatch):
     """Against all differences in double precision, row by row: single precision must cost no digits that count."""
-    if fused and not _numba.ENABLED:
+    if fused and not native.ENABLED:
         pytest.skip("numba is not installed")
-    monkeypatch.setattr(_numba, "ENABLED", fused)
+    monkeypatch.setattr(native, "ENABLED", fused)
     seeded = torch.Generator().manual_seed(0)
     x = project(torch.randn(130, 16, generator=seeded) + 1)
     for row, distance in enumerate((1e-5, 1e-4, 1e-3, 1e-2)):
@@ -156,7 +157,7 @@ def test_near_twins_in_a_clump_have_the_sum_and_the_gradient_of_their_difference
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("distance", [0.0, 1e-6, 1e-3])
 def test_a_kernel_too_steep_for_any_number_has_finite_forces(distance, dtype, fused, monkeypatch):
-    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     x = near_pair(distance, dtype).requires_grad_()
     total = kernel_sum(x, Riesz(64.0))
     total.backward()
@@ -169,7 +170,7 @@ def test_a_kernel_too_steep_for_any_number_has_finite_forces(distance, dtype, fu
 @pytest.mark.parametrize("aside", [1e-2, 1e-3, 1e-4, 1e-5])
 def test_single_precision_has_the_gradient_of_double_near_antipodes(aside, kernel, fused, points, monkeypatch):
     """Rounding makes points unit to 1e-7 only, and squared chords exceed 4: that must not become a force."""
-    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     x = points(24, 3)
     sideways = project(torch.linalg.cross(x[0], x[2]))
     x[1] = -(math.cos(aside) * x[0] + math.sin(aside) * sideways)

@@ -13,10 +13,10 @@ import unclump
 # Sizes at which every loop is shared among threads.
 JOBS = """
 import os, torch, unclump as uc
-from unclump import _numba
+from unclump.ops import native
 
 torch.set_num_threads(2)
-assert _numba.threads(100, at_least=1) == 2
+assert native.threads(100, at_least=1) == 2
 
 def objective(make):
     def job(seed):
@@ -57,7 +57,7 @@ def assert_same(name, found, expected):
 
 # As where torch has threads of another kind, with the names of the jobs that the pool took part in.
 POOL = """
-from unclump._numba import team
+from unclump.ops.native import team
 
 helped, make_pool = set(), team._pool
 team._pool = lambda count: helped.add(current) or make_pool(count)
@@ -104,7 +104,7 @@ expected = {name: work(name) for name in JOBS}
 child = os.fork()
 if child == 0:
     signal.alarm(60)  # or a child that waits for threads it does not have would never end
-    assert _numba.threads(100, at_least=1) == 1  # whatever torch believes: its threads do not survive a fork
+    assert native.threads(100, at_least=1) == 1  # whatever torch believes: its threads do not survive a fork
     torch.set_num_threads(1)  # nor its own operations, which is why a data loader's worker does this
     for name in JOBS:
         assert_same(name, work(name), expected[name])
@@ -137,10 +137,10 @@ def test_without_a_place_to_keep_them_the_loops_are_compiled_for_each_process(tm
     run(
         """
 import numba, torch, unclump
-from unclump import _numba
-from unclump._numba import circle, minima, projection
+from unclump.ops import native
+from unclump.ops.native import circle, minima, projection
 from unclump import sliced
-from unclump.pairs import nearest_to
+from unclump.ops.pairs import nearest_to
 from unclump.geometry.sphere import inverse_norms
 
 try:
@@ -151,7 +151,7 @@ else:
     raise AssertionError("there is a place after all, and nothing to be seen here")
 x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
 compute = lambda: (inverse_norms(x), nearest_to(x[:9], x), sliced(x, torch.tensor([[0, 1]])))  # one of each file
-fused, _numba.ENABLED = compute(), False
+fused, native.ENABLED = compute(), False
 assert all(loop.signatures for loop in (projection._inverse_norms, minima.keep_columns, circle._to_even_spacing))
 torch.testing.assert_close(fused, compute())
 """,
@@ -167,7 +167,7 @@ def test_a_change_of_any_file_compiles_all_loops_anew(tmp_path):
     shutil.copytree(Path(unclump.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     found = """
 import sys, torch
-from unclump._numba import projection
+from unclump.ops.native import projection
 
 projection.project(torch.eye(3))
 assert bool(projection._project_by_team.stats.cache_hits) is (sys.argv[1] == "kept")

@@ -3,9 +3,10 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from unclump import _numba, angle, axis_circles, chord, great_circles, project
+from unclump import angle, axis_circles, chord, great_circles, project
 from unclump.geometry.circles import circle_angles
 from unclump.geometry.sphere import exp, inverse_norms, log, retract, tangent, transport
+from unclump.ops import native
 
 geoopt_sphere = geoopt.SphereExact()
 MACHINE = torch.finfo(torch.float32).eps
@@ -25,7 +26,7 @@ def test_projection_gives_unit_rows_whatever_their_norm(points):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_projection_is_right_from_the_smallest_number_to_the_largest(fused, points, monkeypatch):
-    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     limits = torch.finfo(torch.float32)
     x = torch.cat([size * points(4, 6) for size in (1e-44, 1e-42, 1e-40, 3e-39, 1e-38, 1e38)]).float()
     x[0], x[1] = limits.max, torch.eye(6)[2] * limits.smallest_normal * limits.eps
@@ -36,7 +37,7 @@ def test_projection_is_right_from_the_smallest_number_to_the_largest(fused, poin
 
 
 def test_the_gradient_at_the_smallest_norms_is_finite_and_tangent(points):
-    if not _numba.ENABLED:
+    if not native.ENABLED:
         pytest.skip("it overflows in the torch operations")
     x = (1e-40 * points(3, 4)).float().requires_grad_()
     (gradient,) = torch.autograd.grad((project(x) * points(3, 4).float()).sum(), x)

@@ -11,9 +11,10 @@ from torch.testing import assert_close
 pytest.importorskip("numba")
 
 from unclump import Gaussian, Laplace, Riesz
-from unclump._numba.far import NEAR, evaluate_cubics, evaluate_exponential, fit
-from unclump._numba.gradients import single
-from unclump._numba.product import (
+from unclump.ops.kernel_sums import kernel_sum
+from unclump.ops.native.far import NEAR, evaluate_cubics, evaluate_exponential, fit
+from unclump.ops.native.gradients import single
+from unclump.ops.native.product import (
     BLOCK,
     STRIDE,
     WIDTH,
@@ -25,8 +26,7 @@ from unclump._numba.product import (
     small_blocks,
     times_rows,
 )
-from unclump._numba.rows import summed_rows
-from unclump.kernel_sums import kernel_sum
+from unclump.ops.native.rows import summed_rows
 
 SIZES = [(1, 2), (3, 3), (17, 5), (30, 16), (127, 33), (128, 64)]
 each_size = pytest.mark.parametrize(("n", "d"), SIZES)

@@ -11,7 +11,7 @@ from torch.optim.optimizer import Optimizer
 from torch.optim.sgd import sgd
 
 from unclump._checks import check_choice, check_number
-from unclump._updates import RETRACTIONS, put_on_sphere
+from unclump.ops.row_update import RETRACTIONS, put_on_sphere
 
 Group = dict[str, Any]
 

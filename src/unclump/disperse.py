@@ -26,10 +26,10 @@ from unclump._checks import check_count, check_generator, check_number, check_po
 from unclump._history import History
 from unclump._moves import Rows, bring_back, moving_rows
 from unclump._run import Run
-from unclump._updates import put_on_sphere
 from unclump.distributed import Alone, Ranks, Shards, ranks_of
 from unclump.geometry.sphere import full_precision
 from unclump.objectives import objective as objective_by_name
+from unclump.ops.row_update import put_on_sphere
 from unclump.optim import SphereAdam, SphereSGD
 from unclump.projected import project_after_step
 

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump import _faiss
 from unclump._checks import check_choice, check_count
-from unclump.between import nearest_among, rectangle
 from unclump.distributed import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
-from unclump.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
+from unclump.ops import faiss_search
+from unclump.ops.between import nearest_among, rectangle
+from unclump.ops.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
 from unclump.table import directions_on_ranks, squared_chords, sums_over_others
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
@@ -45,13 +45,13 @@ def nearest_angles(
         >>> nearest_angles(torch.eye(3)) / torch.pi
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
-    check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
+    check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
     x, ranks = directions_on_ranks(x, gather)
     if neighbours == "exact":
         return _nearest_angles(x, ranks)
     if ranks.size > 1:
         raise ValueError("expected neighbours='exact' with gather, got 'faiss', which looks through one table only")
-    return angle(x, x[_faiss.nearest(x)[0]])
+    return angle(x, x[faiss_search.nearest(x)[0]])
 
 
 def _nearest_angles(x: Tensor, ranks: Alone) -> Tensor:

@@ -25,8 +25,8 @@ from unclump._groups import (
     euclidean_sgd,
     signed_lr,
 )
-from unclump._updates import adam_update, sgd_update, update_rows
 from unclump.geometry.sphere import full_precision
+from unclump.ops.row_update import adam_update, sgd_update, update_rows
 
 
 class SphereSGD(SphereOptimizer):

@@ -9,7 +9,7 @@ from torch import Tensor
 from unclump._checks import check_points, check_rows
 from unclump.distributed import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.geometry.sphere import project
-from unclump.pairs import block_size, squared_chord_block, upper_triangle, widen
+from unclump.ops.pairs import block_size, squared_chord_block, upper_triangle, widen
 
 # Entries of a block that is projected at a time: whole tables of temporaries would take longer to get than to fill.
 _BLOCK = 2**18

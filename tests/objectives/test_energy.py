@@ -5,7 +5,8 @@ import torch
 from torch.testing import assert_close
 
 from tests.cases import KERNELS
-from unclump import MMD, Gaussian, Laplace, Riesz, Uniformity, _numba, energy, kernel_mean, mmd, uniform, uniformity
+from unclump import MMD, Gaussian, Laplace, Riesz, Uniformity, energy, kernel_mean, mmd, uniform, uniformity
+from unclump.ops import native
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 POSITIVE = [kernel for kernel in KERNELS if not math.isnan(kernel.log_self)]
@@ -80,7 +81,7 @@ def test_mmd_of_a_sharp_gaussian_is_finite():
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 @pytest.mark.parametrize("fused", [True, False])
 def test_what_is_not_finite_stays_so_and_harms_nothing(value, fused, monkeypatch):
-    monkeypatch.setattr(_numba, "ENABLED", fused and _numba.ENABLED)
+    monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     x = torch.eye(40).requires_grad_()
     with torch.no_grad():
         x[3, 5] = value

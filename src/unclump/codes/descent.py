@@ -11,8 +11,8 @@ import math
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
 from unclump.codes.pair_sums import kernel_sum, soft_sum, soft_sum_near
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Points = Float[np.ndarray, "n d"]
 Numbers = Int[np.ndarray, " k"]

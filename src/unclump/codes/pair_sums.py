@@ -15,7 +15,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Columns = Float[np.ndarray, "d n"]
 Points = Float[np.ndarray, "n d"]

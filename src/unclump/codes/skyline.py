@@ -10,7 +10,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Values = Float[np.ndarray, " k"]
 Numbers = Int[np.ndarray, " m"]

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from unclump import _numba
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.codes.pool import best_of, compile_loops
 from unclump.codes.starts import KINDS
 from unclump.kernels import Kernel
+from unclump.ops import native
 
 Points = Float[np.ndarray, "n d"]
 
@@ -167,7 +167,7 @@ def _check(
         lengths = np.linalg.norm(init.astype(np.float64), axis=1)
         if not np.all((lengths > 0) & np.isfinite(lengths)):
             raise ValueError("expected finite, nonzero rows in init; a row of zeros, NaN or infinity has no direction")
-    if not _numba.ENABLED:
+    if not native.ENABLED:
         raise ModuleNotFoundError("the solver's loops need numba: pip install 'unclump[fast]'")
 
 

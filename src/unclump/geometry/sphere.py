@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump import _numba
+from unclump.ops import native
 
 
 def full_precision(x: Tensor) -> Tensor:
@@ -43,14 +43,14 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
                 [0.0000, 0.0000]])
     """
     x = full_precision(x)
-    return _fused_project(x) if x.dtype is torch.float32 and _numba.usable(x) else _project(x)
+    return _fused_project(x) if x.dtype is torch.float32 and native.usable(x) else _project(x)
 
 
 def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
     """One over the norm of every row, or the largest number there is, without gradient; zero for rows of zeros."""
     x = x.detach()
-    if x.dtype is torch.float32 and _numba.usable(x):
-        from unclump._numba import projection as loops
+    if x.dtype is torch.float32 and native.usable(x):
+        from unclump.ops.native import projection as loops
 
         return loops.inverse_norms(x)
     largest = x.abs().amax(dim=-1)
@@ -71,7 +71,7 @@ class _FusedProject(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
-        from unclump._numba import projection as loops
+        from unclump.ops.native import projection as loops
 
         y, inverse_norm = loops.project(x)
         ctx.save_for_backward(x, y, inverse_norm)
@@ -79,7 +79,7 @@ class _FusedProject(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        from unclump._numba import projection as loops
+        from unclump.ops.native import projection as loops
 
         x, y, inverse_norm = ctx.saved_tensors
         if torch.is_grad_enabled():

@@ -8,14 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_kernel, check_points
-from unclump.between import kernel_sum_between, kernel_sums
 from unclump.distributed import Gather, with_gradient
 from unclump.geometry.sphere import full_precision
-from unclump.kernel_sums import kernel_sum, mean_over_pairs
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import Fused, Plain
-from unclump.pairs import narrow, widen
+from unclump.ops.between import kernel_sum_between, kernel_sums
+from unclump.ops.kernel_sums import kernel_sum, mean_over_pairs
+from unclump.ops.one_pass import Fused, Plain
+from unclump.ops.pairs import narrow, widen
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 

@@ -12,8 +12,8 @@ from unclump.distributed import Gather
 from unclump.geometry.draws import standard_normal
 from unclump.geometry.sphere import full_precision, project, without_autocast
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import Fused, Plain
-from unclump.pairs import distances_to, mean_square_to_nearest, nearest_to
+from unclump.ops.one_pass import Fused, Plain
+from unclump.ops.pairs import distances_to, mean_square_to_nearest, nearest_to
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]

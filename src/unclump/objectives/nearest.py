@@ -6,14 +6,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump import _faiss
 from unclump._checks import check_choice, check_points
-from unclump.between import Nearest, nearest_among
 from unclump.distributed import Gather, with_gradient
 from unclump.geometry.sphere import full_precision
 from unclump.objectives._base import Objective, Others
-from unclump.one_pass import Fused, Plain
-from unclump.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
+from unclump.ops import faiss_search
+from unclump.ops.between import Nearest, nearest_among
+from unclump.ops.one_pass import Fused, Plain
+from unclump.ops.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
 
 
 def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: str = "exact") -> Float[Tensor, ""]:
@@ -69,8 +69,8 @@ def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str
 
 
 def _neighbours(x: Tensor, neighbours: str) -> Tensor:
-    check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
-    return nearest(x) if neighbours == "exact" else _faiss.nearest(x)[0]
+    check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
+    return nearest(x) if neighbours == "exact" else faiss_search.nearest(x)[0]
 
 
 class _OfNeighbours(Objective):
@@ -88,7 +88,7 @@ class _OfNeighbours(Objective):
     def __init__(self, distance: str, neighbours: str, gather: Gather) -> None:
         super().__init__(gather=gather)
         check_choice("distance", distance, self.distances)
-        check_choice("neighbours", neighbours, _faiss.NEIGHBOURS)
+        check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
         self.distance, self.neighbours = distance, neighbours
 
     def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
@@ -105,7 +105,7 @@ class _OfNeighbours(Objective):
         if self.neighbours == "exact":
             near = nearest(x)
         else:
-            near, self.recall = _faiss.nearest(x)
+            near, self.recall = faiss_search.nearest(x)
         return self.term(nearest_distances(x, near, distance=self.distance)).mean()
 
     def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
 from unclump._once import once
-from unclump.between import nearest_among
 from unclump.distributed import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import exp, full_precision, project, tangent
 from unclump.kernels import Kernel
 from unclump.objectives._base import Objective, Others
 from unclump.objectives.energy import THOMSON
-from unclump.pairs import block_size, narrow, nearest, separation, separation_from, squared_chord_block, widen
+from unclump.ops.between import nearest_among
+from unclump.ops.pairs import block_size, narrow, nearest, separation, separation_from, squared_chord_block, widen
 
 _REFINED = 8  # how many of the starts are followed down
 

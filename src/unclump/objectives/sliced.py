@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump import _numba
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
 from unclump._once import once_differentiable
 from unclump.distributed import Gather
 from unclump.geometry.circles import axis_circles, circle_angles, circle_coordinates, great_circles, unevenness
 from unclump.geometry.sphere import full_precision, inverse_norms, without_autocast
 from unclump.objectives._base import Objective, Others
+from unclump.ops import native
 
 Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
 
@@ -99,11 +99,11 @@ class _ToEvenSpacing(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor, factor: float, summand: float) -> Tensor:
-        ctx.d, ctx.factor, ctx.fused = x.shape[1], factor, x.dtype is torch.float32 and _numba.usable(x)
+        ctx.d, ctx.factor, ctx.fused = x.shape[1], factor, x.dtype is torch.float32 and native.usable(x)
         # Nearer to the circle's axis than the points' precision the angle is not known: the gradient stays bounded.
         smallest = torch.finfo(x.dtype).eps ** 2
         if ctx.fused:
-            from unclump._numba import circle as loops
+            from unclump.ops.native import circle as loops
 
             distance, coefficients = loops.even_spacing(x, circles, smallest)
             value = x.new_tensor(factor * distance + summand)
@@ -123,7 +123,7 @@ class _ToEvenSpacing(torch.autograd.Function):
         coefficients, circles = ctx.saved_tensors
         with without_autocast(grad_output.device):
             if ctx.fused:
-                from unclump._numba import circle as loops
+                from unclump.ops.native import circle as loops
 
                 gradient = loops.combine(coefficients, circles, ctx.d, ctx.factor * grad_output.item())
             else:
@@ -139,9 +139,9 @@ class _Angles(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, circles: Tensor) -> Tensor:
-        ctx.d, ctx.fused = x.shape[1], x.dtype is torch.float32 and _numba.usable(x)
+        ctx.d, ctx.fused = x.shape[1], x.dtype is torch.float32 and native.usable(x)
         if ctx.fused:  # so that rounding, which counts near the axis of a circle, is that of one process
-            from unclump._numba import circle as loops
+            from unclump.ops.native import circle as loops
 
             products, inverse_norm = loops.coordinates_of(x, circles)
             coordinates = products.view(len(circles), 2, len(x))
@@ -158,7 +158,7 @@ class _Angles(torch.autograd.Function):
         smallest = torch.finfo(coordinates.dtype).eps ** 2
         along = _coefficients(coordinates, len(circles) * grad_output, inverse_norm, smallest)
         if ctx.fused:
-            from unclump._numba import circle as loops
+            from unclump.ops.native import circle as loops
 
             return loops.combine(along.flatten(end_dim=1), circles, ctx.d, 1.0), None
         with without_autocast(grad_output.device):

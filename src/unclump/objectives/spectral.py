@@ -7,11 +7,11 @@ from torch import Tensor
 from unclump._checks import check_points
 from unclump.distributed import Gather
 from unclump.geometry.sphere import full_precision
-from unclump.kernel_sums import kernel_matrix
 from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective
 from unclump.objectives.energy import RBF, check_finite_self
-from unclump.pairs import narrow
+from unclump.ops.kernel_sums import kernel_matrix
+from unclump.ops.pairs import narrow
 
 
 def log_det(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-from unclump._numba.compiler import compiled
+from unclump.ops.native.compiler import compiled
 
 BLOCK = 128  # points on each side of a block of pairs: 64 kB or a little more, in every core's second cache
 

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import UInt32, UInt64
 
-from unclump._numba.compiler import compiled
+from unclump.ops.native.compiler import compiled
 
 _DIGIT = 11  # bits a pass: three passes for 32, and counts that stay in the fastest cache
 _DIGITS = 2**_DIGIT

@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Float32, Int
 
-from unclump._numba.compiler import compiled
+from unclump.ops.native.compiler import compiled
 
 _LANES = 16  # minima that are kept side by side, for vector instructions
 _INFINITY = np.float32(np.inf)

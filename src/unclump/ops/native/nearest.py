@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Float, Float32, Float64, Int, Int32, Int64
 from torch import Tensor
 
-from unclump._numba import threads
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.forces import squared_chord
-from unclump._numba.minima import keep_columns, keep_rows, lowest_two
-from unclump._numba.product import BLOCK, WIDTH, pack, padded, products, small_blocks
-from unclump._numba.projection import squared_norm
-from unclump._numba.team import team
+from unclump.ops.native import threads
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.forces import squared_chord
+from unclump.ops.native.minima import keep_columns, keep_rows, lowest_two
+from unclump.ops.native.product import BLOCK, WIDTH, pack, padded, products, small_blocks
+from unclump.ops.native.projection import squared_norm
+from unclump.ops.native.team import team
 
 _ROUNDING = np.float32(4e-6)  # of a squared chord in float32: generous, for thousands of dimensions
 _TWO = np.float32(2)
@@ -30,14 +30,14 @@ EachNumbers = Int[np.ndarray, "t n"]
 
 
 def nearest(x: Float[Tensor, "n d"], blocks: Iterable[tuple[slice, slice]]) -> Int32[np.ndarray, " n"]:
-    """`unclump.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
+    """`unclump.ops.pairs.nearest`: equal to the exact one, the first of several that are equally near."""
     given, places = x.detach().contiguous().numpy(), small_blocks(blocks)
     found: Int32[np.ndarray, " n"] = _nearest_by_team(given, places, threads(len(places), at_least=1))
     return found
 
 
 def nearest_to(samples: Float32[Tensor, "m d"], x: Float32[Tensor, "n d"]) -> Int32[np.ndarray, " m"]:
-    """`unclump.pairs.nearest_to` of float32: the largest inner product."""
+    """`unclump.ops.pairs.nearest_to` of float32: the largest inner product."""
     tables = samples.contiguous().numpy(), x.contiguous().numpy()
     found: Int32[np.ndarray, " m"] = nearest_to_each(*tables, threads(len(samples), at_least=WIDTH))
     return found

@@ -17,19 +17,19 @@ import torch
 from jaxtyping import Bool, Float32, Float64, Int
 from torch import Tensor
 
-from unclump._numba import threads
-from unclump._numba.compiler import compiled
-from unclump._numba.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
-from unclump._numba.forces import Gradients, Near, add_force, add_near_forces_by_team, squared_chord_of_directions
-from unclump._numba.gradients import (
+from unclump.ops.native import threads
+from unclump.ops.native.compiler import compiled
+from unclump.ops.native.far import Far, OfChords, Polynomial, evaluate_cubics, evaluate_exponential
+from unclump.ops.native.forces import Gradients, Near, add_force, add_near_forces_by_team, squared_chord_of_directions
+from unclump.ops.native.gradients import (
     add_gradient,
     collect_by_embeddings,
     collect_by_embeddings_by_team,
     collected,
     single,
 )
-from unclump._numba.layout import Laid, lay_out, project_and_lay_out
-from unclump._numba.product import (
+from unclump.ops.native.layout import Laid, lay_out, project_and_lay_out
+from unclump.ops.native.product import (
     BLOCK,
     STRIDE,
     WIDTH,
@@ -41,8 +41,8 @@ from unclump._numba.product import (
     small_blocks,
     times_rows,
 )
-from unclump._numba.projection import A_THREAD
-from unclump._numba.team import team
+from unclump.ops.native.projection import A_THREAD
+from unclump.ops.native.team import team
 
 _COINCIDENT = float(np.finfo(np.float32).eps) ** 2  # squared chords that are within the precision
 _LISTED = 2 * BLOCK**2  # near pairs that a thread may list before their kernel is asked for

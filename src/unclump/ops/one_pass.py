@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump import _numba
 from unclump.geometry.sphere import project
+from unclump.ops import native
 
 Fused = Callable[..., tuple[Tensor, Tensor | None]]
 Plain = Callable[[Tensor], Tensor]
@@ -20,7 +20,7 @@ Plain = Callable[[Tensor], Tensor]
 
 def possible(embeddings: Tensor) -> bool:
     """Whether there are loops for these embeddings; they need not have passed the door."""
-    return isinstance(embeddings, Tensor) and embeddings.dtype is torch.float32 and _numba.usable(embeddings)
+    return isinstance(embeddings, Tensor) and embeddings.dtype is torch.float32 and native.usable(embeddings)
 
 
 def in_one_pass(embeddings: Float[Tensor, "n d"], fused: Fused, plain: Plain) -> Float[Tensor, ""]:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float32, Float64
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.product import WIDTH, Chunks, chunks, padded
-from unclump._numba.projection import project_rows, squared_norm
-from unclump._numba.team import team
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.product import WIDTH, Chunks, chunks, padded
+from unclump.ops.native.projection import project_rows, squared_norm
+from unclump.ops.native.team import team
 
 Points = Float32[np.ndarray, "n d"]
 Single = Float32[np.ndarray, " m"]

@@ -8,13 +8,13 @@ import torch
 from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
-from unclump._numba import threads
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.forces import add_escape
-from unclump._numba.nearest import nearest_of, nearest_to_each
-from unclump._numba.product import cut, padded
-from unclump._numba.projection import project_rows, project_rows_backward, squared_norm
-from unclump._numba.team import team
+from unclump.ops.native import threads
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.forces import add_escape
+from unclump.ops.native.nearest import nearest_of, nearest_to_each
+from unclump.ops.native.product import cut, padded
+from unclump.ops.native.projection import project_rows, project_rows_backward, squared_norm
+from unclump.ops.native.team import team
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float32, Float64
 from torch import Tensor
 
-from unclump._numba.compiler import compiled_in_any_order
-from unclump._numba.product import BLOCK
+from unclump.ops.native.compiler import compiled_in_any_order
+from unclump.ops.native.product import BLOCK
 
 # Squared chords below it, or as near to 4, are measured again: at antipodes angles are as sensitive as at twins.
 NEAR = 0.1

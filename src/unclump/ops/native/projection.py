@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._numba import threads
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.team import team
+from unclump.ops.native import threads
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.team import team
 
 A_THREAD = 2**13  # entries that are worth a thread: a hundredth of a millisecond
 _SMALLEST, LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)  # with all their digits

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Float64, Int
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.team import team
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.team import team
 
 Points = Float32[np.ndarray, "n d"]
 Lengths = Float64[np.ndarray, " n"]
@@ -92,7 +92,7 @@ def add_force(
 
 @compiled
 def add_escape(x: Points, i: int, weight: float, gradient: Float[np.ndarray, "n d"], row: int) -> None:
-    """Add a multiple of `unclump.pairs.escape`: towards the axis most nearly orthogonal to the point."""
+    """Add a multiple of `unclump.ops.pairs.escape`: towards the axis most nearly orthogonal to the point."""
     axis, squared = 0, 0.0
     for j in range(x.shape[1]):
         squared += np.float64(x[i, j]) * np.float64(x[i, j])

@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.projection import arrays, dot, threads_for
-from unclump._numba.team import team
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.projection import arrays, dot, threads_for
+from unclump.ops.native.team import team
 
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, and without a pattern: the high bits of its multiples fall everywhere
 _AT_A_TIME = 16  # rows; of a few hundred dimensions they stay in the fastest cache
@@ -29,7 +29,7 @@ def sgd_update(
     momentum: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
+    """`unclump.ops.row_update.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
     tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
     _sgd_by_team(*tables, *choices, threads_for(grad))
@@ -50,7 +50,7 @@ def adam_update(
     eps: float,
     retraction: str,
 ) -> None:
-    """`unclump._updates.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
+    """`unclump.ops.row_update.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
     where `lazy` on those with a gradient.
     """
     tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)

@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump import _numba
 from unclump._checks import check_rows
 from unclump.geometry.sphere import full_precision, project, tangent
+from unclump.ops import native
 
 RETRACTIONS = ("exp", "project")
 
@@ -56,7 +56,7 @@ def sgd_update(
         [1] Bonnabel. Stochastic Gradient Descent on Riemannian Manifolds. IEEE Transactions on Automatic Control, 2013.
 
     Example:
-        >>> from unclump._updates import sgd_update
+        >>> from unclump.ops.row_update import sgd_update
         >>> x, grad = torch.tensor([[1.0, 0.0]]), torch.tensor([[7.0, -1.0]])
         >>> sgd_update(x, grad, None, lr=math.pi / 6, momentum=0.0, retraction="exp")
         (tensor([[0.8660, 0.5000]]), None)
@@ -111,7 +111,7 @@ def adam_update(
         [1] Bécigneul and Ganea. Riemannian Adaptive Optimization Methods. ICLR 2019.
 
     Example:
-        >>> from unclump._updates import adam_update
+        >>> from unclump.ops.row_update import adam_update
         >>> x, grad = torch.tensor([[1.0, 0.0]]), torch.tensor([[7.0, -5.0]])
         >>> state = torch.zeros(1, 2), torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.long)
         >>> adam_update(x, grad, *state, lr=math.pi / 6, betas=(0.9, 0.999), eps=1e-8, retraction="exp")[0]
@@ -201,7 +201,7 @@ def in_place(
     """
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
-    if _numba.usable(*numbers) and all(table.is_contiguous() for table in tables):
+    if native.usable(*numbers) and all(table.is_contiguous() for table in tables):
         loop = _fused(update, lazy=lazy)
         if loop is not None:
             loop(x, grad.contiguous(), *state, rows=None if rows is None else rows.contiguous())
@@ -227,7 +227,7 @@ def in_place(
 
 def _fused(update: Update, *, lazy: bool) -> Callable[..., None] | None:
     """The loop that does what `update` says, in place; None where there is none."""
-    from unclump._numba import rows as loops
+    from unclump.ops.native import rows as loops
 
     if update.func is adam_update:
         return partial(loops.adam_update, lazy=lazy, **update.keywords)

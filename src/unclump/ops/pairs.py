@@ -21,8 +21,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump import _numba
 from unclump.geometry.sphere import angle, project, tangent
+from unclump.ops import native
 
 Block = tuple[slice, slice]
 
@@ -49,13 +49,13 @@ def nearest(x: Float[Tensor, "n d"], *, block: int | None = None) -> Int[Tensor,
     """The row number of every point's nearest other point, without gradient.
 
     Example:
-        >>> from unclump.pairs import nearest
+        >>> from unclump.ops.pairs import nearest
         >>> nearest(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
         tensor([1, 0, 1])
     """
     block = block or block_size(x)
-    if _numba.usable(x):
-        from unclump._numba import nearest as loops
+    if native.usable(x):
+        from unclump.ops.native import nearest as loops
 
         return torch.from_numpy(loops.nearest(x, upper_triangle(len(x), block))).long()
     wide, n = widen(x.detach()), len(x)
@@ -82,8 +82,8 @@ def nearest_to(
     """The row number of the point of `x` nearest to every sample, without gradient."""
     samples, x = samples.detach(), x.detach()
     block = block or 16 * block_size(x)
-    if x.dtype is torch.float32 and _numba.usable(samples, x):
-        from unclump._numba import nearest as loops
+    if x.dtype is torch.float32 and native.usable(samples, x):
+        from unclump.ops.native import nearest as loops
 
         return torch.from_numpy(loops.nearest_to(samples, x)).long()
     largest = samples.new_full((len(samples),), -math.inf)
@@ -106,7 +106,7 @@ def nearest_distances(
         near: From `nearest`.
         distance: "chordal", "geodesic" or "squared".
     """
-    if x.dtype is torch.float32 and _numba.usable(x):
+    if x.dtype is torch.float32 and native.usable(x):
         return _distances(x, x, near, distance, apart(x.dtype))
     return length(separation(x, near), x + x[near], distance)
 
@@ -118,7 +118,7 @@ def mean_of_nearest(
 
     Where it is wanted, with the gradient by the embeddings.
     """
-    from unclump._numba import distances as loops
+    from unclump.ops.native import distances as loops
 
     near = apart(embeddings.dtype)
     return loops.mean_of_nearest(embeddings, kind=distance, logarithm=logarithm, apart=near, wanted=wanted)
@@ -131,7 +131,7 @@ def mean_square_to_nearest(
 
     Samples may be of any norm.
     """
-    from unclump._numba import distances as loops
+    from unclump.ops.native import distances as loops
 
     return loops.mean_square_to_nearest(embeddings, samples, wanted=wanted)
 
@@ -140,7 +140,7 @@ def distances_to(
     samples: Float[Tensor, "m d"], x: Float[Tensor, "n d"], near: Int[Tensor, " m"]
 ) -> Float[Tensor, " m"]:
     """The angles between samples and the points whose row numbers are given."""
-    if x.dtype is torch.float32 and _numba.usable(samples, x):
+    if x.dtype is torch.float32 and native.usable(samples, x):
         return _distances(samples, x, near, "geodesic", 0.0)
     return angle(samples, x[near])
 
@@ -172,7 +172,7 @@ class _Distances(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, samples: Tensor, x: Tensor, near: Tensor, distance: str, apart: float) -> Tensor:
-        from unclump._numba import distances as loops
+        from unclump.ops.native import distances as loops
 
         ctx.distance, ctx.apart = distance, apart
         ctx.save_for_backward(samples, x, near)
@@ -180,7 +180,7 @@ class _Distances(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
-        from unclump._numba import distances as loops
+        from unclump.ops.native import distances as loops
 
         samples, x, near = ctx.saved_tensors
         if torch.is_grad_enabled():

@@ -3,10 +3,10 @@
 import numpy as np
 from jaxtyping import Float32
 
-from unclump._numba.compiler import compiled
-from unclump._numba.forces import Gradients
-from unclump._numba.projection import LARGEST, project_rows_backward
-from unclump._numba.team import team
+from unclump.ops.native.compiler import compiled
+from unclump.ops.native.forces import Gradients
+from unclump.ops.native.projection import LARGEST, project_rows_backward
+from unclump.ops.native.team import team
 
 Points = Float32[np.ndarray, "n d"]
 Single = Float32[np.ndarray, " m"]

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from unclump._once import once_differentiable
 from unclump.distributed import Alone
-from unclump.kernel_sums import Pairs, sum_and_gradient
 from unclump.kernels import Kernel
-from unclump.pairs import Block, block_size, bounded, narrow, nearest, squared_chord_block, upper_triangle, widen
+from unclump.ops.kernel_sums import Pairs, sum_and_gradient
+from unclump.ops.pairs import Block, block_size, bounded, narrow, nearest, squared_chord_block, upper_triangle, widen
 
 
 def rectangle(first: int, second: int, block: int) -> Iterator[Block]:
@@ -48,7 +48,7 @@ def kernel_sum_between(
         y_first: Of a point that coincides with another, which is the earlier row: it is pushed back, the later forth.
 
     Example:
-        >>> from unclump.between import kernel_sum_between
+        >>> from unclump.ops.between import kernel_sum_between
         >>> kernel_sum_between(torch.eye(3)[:2], -torch.eye(3)[:1], Riesz(s=2.0))  # 1/4 + 1/2
         tensor(0.7500)
     """
@@ -76,7 +76,7 @@ def kernel_sums(
         against: More others, of weight one.
 
     Example:
-        >>> from unclump.between import kernel_sums
+        >>> from unclump.ops.between import kernel_sums
         >>> kernel_sums(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), Riesz(s=2.0))  # 1/4 + 1/2, ...
         tensor([0.7500, 0.7500, 1.0000])
     """

@@ -22,7 +22,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unclump.geometry.sphere import chord
-from unclump.pairs import squared_chord_block, widen
+from unclump.ops.pairs import squared_chord_block, widen
 
 NEIGHBOURS = ("exact", "faiss")
 

@@ -8,11 +8,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump import _numba
 from unclump._once import once_differentiable
 from unclump.geometry.sphere import project
 from unclump.kernels import Kernel
-from unclump.pairs import Block, apart, block_size, bounded, escape, narrow, squared_chord_block, upper_triangle, widen
+from unclump.ops import native
+from unclump.ops.pairs import (
+    Block,
+    apart,
+    block_size,
+    bounded,
+    escape,
+    narrow,
+    squared_chord_block,
+    upper_triangle,
+    widen,
+)
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
 _GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
@@ -26,7 +36,7 @@ def kernel_sum(
     The weights are constants, and one where none are given.
 
     Example:
-        >>> from unclump.kernel_sums import kernel_sum
+        >>> from unclump.ops.kernel_sums import kernel_sum
         >>> kernel_sum(torch.eye(3), Riesz(s=2.0))  # six pairs at distance sqrt(2)
         tensor(3.)
     """
@@ -41,7 +51,7 @@ def mean_over_pairs(
     Where it is wanted, with the gradient by the embeddings.
     """
     if (known := _of_kernel(kernel)) is not None:
-        from unclump._numba import pairs as loops
+        from unclump.ops.native import pairs as loops
 
         mean, gradient = loops.mean_over_pairs(embeddings, known, wanted=wanted, most=_most_threads(embeddings, wanted))
         return embeddings.new_full((), mean), gradient
@@ -131,8 +141,8 @@ def sum_and_gradient(
 
     The term of a pair is multiplied with the weights of both points, which are constants.
     """
-    if weight is None and x.dtype is torch.float32 and _numba.usable(x) and (known := _of_kernel(kernel)) is not None:
-        from unclump._numba import pairs as loops
+    if weight is None and x.dtype is torch.float32 and native.usable(x) and (known := _of_kernel(kernel)) is not None:
+        from unclump.ops.native import pairs as loops
 
         both, gradient = loops.kernel_sum(x, blocks, known, wanted=wanted, most=_most_threads(x, wanted))
         return x.new_full((), both), gradient
@@ -162,7 +172,7 @@ def _most_threads(x: Tensor, wanted: bool) -> int:
 @lru_cache(maxsize=256)
 def _of_kernel(kernel: Kernel) -> Any:
     """The kernel for the fused loops, or None where it is too steep for single precision."""
-    from unclump._numba import far, pairs
+    from unclump.ops.native import far, pairs
 
     found = far.fit(kernel, kernel.derivative)
     return found and pairs.OfKernel(found, kernel, lambda r2: bounded(kernel.derivative(r2)), apart(torch.float32))

@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
-from unclump._numba import threads
-from unclump._numba.compiler import compiled, compiled_in_any_order
-from unclump._numba.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
-from unclump._numba.projection import one_over, squared_norm
-from unclump._numba.radix import NUMBER, ascend
-from unclump._numba.team import team
+from unclump.ops.native import threads
+from unclump.ops.native.compiler import compiled, compiled_in_any_order
+from unclump.ops.native.product import BLOCK, WIDTH, Chunks, chunks, columns_times, pack, padded, products
+from unclump.ops.native.projection import one_over, squared_norm
+from unclump.ops.native.radix import NUMBER, ascend
+from unclump.ops.native.team import team
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
