@@ -18,7 +18,7 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.cases import FEW, OBJECTIVES, value_and_gradient
 from tests.sharded import check_fsdp, check_metric, check_replicas  # noqa: F401
-from unclump.distributed import Ranks
+from unclump.distributed.ranks import Ranks
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
 COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]

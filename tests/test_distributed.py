@@ -11,7 +11,7 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump.distributed import Alone
+from unclump.distributed.ranks import Alone
 
 ROOT = Path(__file__).parent.parent
 

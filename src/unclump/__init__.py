@@ -2,7 +2,7 @@
 
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.disperse import Dispersed, disperse
-from unclump.distributed import Shards
+from unclump.distributed.ranks import Shards
 from unclump.files import Table, load, save
 from unclump.geometry.circles import axis_circles, great_circles
 from unclump.geometry.distributions import PowerSpherical, VonMisesFisher

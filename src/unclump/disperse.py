@@ -26,7 +26,7 @@ from unclump._checks import check_count, check_generator, check_number, check_po
 from unclump._history import History
 from unclump._moves import Rows, bring_back, moving_rows
 from unclump._run import Run
-from unclump.distributed import Alone, Ranks, Shards, ranks_of
+from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
 from unclump.geometry.sphere import full_precision
 from unclump.objectives import objective as objective_by_name
 from unclump.ops.row_update import put_on_sphere

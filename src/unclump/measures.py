@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_count
-from unclump.distributed import Alone, Gather
+from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
 from unclump.ops import faiss_search

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points, check_rows
-from unclump.distributed import Alone, Gather, Ranks, check_gather, rows_here
+from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.geometry.sphere import project
 from unclump.ops.pairs import block_size, squared_chord_block, upper_triangle, widen
 

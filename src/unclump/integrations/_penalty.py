@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_number
-from unclump.distributed import Gather, Shards, ranks_of
+from unclump.distributed.ranks import Gather, Shards, ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
 from unclump.objectives import Objective
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from unclump.distributed import Gather, Shards, rows_here
+from unclump.distributed.ranks import Gather, Shards, rows_here
 
 
 def named_table(model: nn.Module, name: str) -> tuple[Tensor, int | None]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from unclump import measures
 from unclump._checks import check_choice, check_count, check_number
-from unclump.distributed import ranks_of
+from unclump.distributed.ranks import ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
-from unclump.distributed import Alone, Gather, Ranks, check_gather, louder, rows_here, shown
+from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, louder, rows_here, shown
 from unclump.geometry.sphere import project
 from unclump.ops.one_pass import Fused, Plain, in_one_pass, possible
 

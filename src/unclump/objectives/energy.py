@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_kernel, check_points
-from unclump.distributed import Gather, with_gradient
+from unclump.distributed.ranks import Gather, with_gradient
 from unclump.geometry.sphere import full_precision
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
 from unclump.objectives._base import Objective, Others

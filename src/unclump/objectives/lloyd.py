@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
-from unclump.distributed import Gather
+from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal
 from unclump.geometry.sphere import full_precision, project, without_autocast
 from unclump.objectives._base import Objective, Others

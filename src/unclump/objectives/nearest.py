@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_choice, check_points
-from unclump.distributed import Gather, with_gradient
+from unclump.distributed.ranks import Gather, with_gradient
 from unclump.geometry.sphere import full_precision
 from unclump.objectives._base import Objective, Others
 from unclump.ops import faiss_search

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
 from unclump._once import once
-from unclump.distributed import Alone, Gather
+from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import exp, full_precision, project, tangent
 from unclump.kernels import Kernel

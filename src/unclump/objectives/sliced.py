@@ -14,7 +14,7 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
 from unclump._once import once_differentiable
-from unclump.distributed import Gather
+from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import axis_circles, circle_angles, circle_coordinates, great_circles, unevenness
 from unclump.geometry.sphere import full_precision, inverse_norms, without_autocast
 from unclump.objectives._base import Objective, Others

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump.distributed import Gather
+from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import full_precision
 from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective

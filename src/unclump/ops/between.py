@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._once import once_differentiable
-from unclump.distributed import Alone
+from unclump.distributed.ranks import Alone
 from unclump.kernels import Kernel
 from unclump.ops.kernel_sums import Pairs, sum_and_gradient
 from unclump.ops.pairs import Block, block_size, bounded, narrow, nearest, squared_chord_block, upper_triangle, widen

@@ -1,0 +1,1 @@
+"""Points that are spread over processes."""
