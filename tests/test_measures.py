@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump import measures
+from unclump.measures import angles
 
 
 def all_angles(x):

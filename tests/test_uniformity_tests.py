@@ -11,11 +11,11 @@ from torch.testing import assert_close
 
 from unclump import Gaussian, Laplace, Riesz, kernel_mean, project
 from unclump import angle as angle_between
-from unclump._null import ChiSquareSum, zonal_null
 from unclump.geometry.sphere import angle_of
-from unclump.mmd_error import mmd_deviation, mmd_variance
-from unclump.table import sums_over_others
-from unclump.uniformity_tests import (
+from unclump.measures.mmd_error import mmd_deviation, mmd_variance
+from unclump.measures.null_laws import ChiSquareSum, zonal_null
+from unclump.measures.rows import sums_over_others
+from unclump.measures.uniformity_tests import (
     _ajne_kernel,
     _minus_sine,
     ajne_test,

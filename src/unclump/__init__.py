@@ -11,7 +11,7 @@ from unclump.geometry.sphere import angle, chord, project
 from unclump.geometry.uniform_law import duplicate_angle
 from unclump.health import Health, health
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
-from unclump.measures import (
+from unclump.measures.angles import (
     Summary,
     covering_radius,
     effective_rank,
@@ -22,7 +22,16 @@ from unclump.measures import (
     spherical_variance,
     summary,
 )
-from unclump.mmd_error import mmd_deviation, mmd_variance
+from unclump.measures.mmd_error import mmd_deviation, mmd_variance
+from unclump.measures.overlap import neighbour_overlap
+from unclump.measures.uniformity_tests import (
+    UniformityTest,
+    ajne_test,
+    bingham_test,
+    gine_test,
+    mmd_test,
+    rayleigh_test,
+)
 from unclump.objectives import (
     MMD,
     SSW,
@@ -51,12 +60,10 @@ from unclump.objectives import (
     uniformity,
 )
 from unclump.optim import SphereAdam, SphereSGD
-from unclump.overlap import neighbour_overlap
 from unclump.place import place
 from unclump.projected import project_after_step, sphere_parametrization
 from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.repair import Separated, separate_duplicates
-from unclump.uniformity_tests import UniformityTest, ajne_test, bingham_test, gine_test, mmd_test, rayleigh_test
 
 __version__ = "0.1.0"
 

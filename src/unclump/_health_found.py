@@ -11,7 +11,7 @@ from unclump._verdict import Verdict, count
 from unclump.files import BadRow
 from unclump.files._refusals import shown
 from unclump.geometry.uniform_law import UniformLaw
-from unclump.uniformity_tests import UniformityTest
+from unclump.measures.uniformity_tests import UniformityTest
 
 _GROUPS = 10  # that are listed
 _ROWS = 8  # of a group, and rows without a direction

@@ -11,7 +11,7 @@ from torch.optim.optimizer import Optimizer
 
 from unclump._history import History
 from unclump.distributed.ranks import Alone
-from unclump.measures import min_angle, spherical_variance
+from unclump.measures.angles import min_angle, spherical_variance
 
 # Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
 _MEASURED_ROWS = 4096

@@ -9,7 +9,7 @@ import torch
 
 from unclump.disperse import disperse
 from unclump.geometry.distributions import PowerSpherical
-from unclump.measures import Summary, summary
+from unclump.measures.angles import Summary, summary
 from unclump.objectives import KoLeo, Sliced
 
 

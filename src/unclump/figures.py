@@ -17,8 +17,8 @@ from torch import Tensor
 from unclump._checks import check_points
 from unclump._figure_data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
 from unclump.geometry.uniform_law import UniformLaw
-from unclump.measures import nearest_angles
-from unclump.table import directions
+from unclump.measures.angles import nearest_angles
+from unclump.measures.rows import directions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

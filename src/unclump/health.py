@@ -34,8 +34,8 @@ from unclump._verdict import Evidence, Verdict, verdict
 from unclump.files import Table, bad_rows
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
-from unclump.table import directions
-from unclump.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
+from unclump.measures.rows import directions
+from unclump.measures.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 
 __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 

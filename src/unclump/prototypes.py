@@ -27,7 +27,7 @@ from unclump.codes.exact import exact_above, exact_code
 from unclump.disperse import disperse
 from unclump.geometry.sampling import orthonormal_blocks
 from unclump.geometry.sphere import chord, project, without_autocast
-from unclump.measures import min_angle
+from unclump.measures.angles import min_angle
 from unclump.objectives import MaxMin
 
 

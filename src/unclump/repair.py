@@ -13,8 +13,8 @@ from unclump._checks import check_generator, check_number, check_positive
 from unclump._moves import Rows, bring_back, moving_rows, settle
 from unclump.geometry.sphere import angle, exp, project, tangent
 from unclump.geometry.uniform_law import duplicate_angle
+from unclump.measures.rows import directions
 from unclump.ops.pairs import nearest
-from unclump.table import directions
 
 _BLOCK = 512, 8192  # rows and columns of the largest matrix of distances
 _ROUNDS = 300

@@ -107,7 +107,7 @@ def _told(table: Table, old: int) -> str:
     import torch
 
     from unclump.geometry.sphere import angle, project
-    from unclump.overlap import nearest_rows
+    from unclump.measures.overlap import nearest_rows
 
     points = table.points
     new = torch.arange(old, len(points))

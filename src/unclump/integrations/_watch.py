@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump import measures
 from unclump._checks import check_choice, check_count, check_number
 from unclump.distributed.ranks import ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
+from unclump.measures import angles
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")
 LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}  # the latter is at least 1 / d: silent for d <= 10

@@ -8,7 +8,14 @@ from torch import Tensor
 
 from unclump._checks import check_choice, check_points
 from unclump.integrations._required import required
-from unclump.measures import effective_rank, mean_angle, median_angle, min_angle, nearest_angles, spherical_variance
+from unclump.measures.angles import (
+    effective_rank,
+    mean_angle,
+    median_angle,
+    min_angle,
+    nearest_angles,
+    spherical_variance,
+)
 
 with required("torchmetrics"):
     from torchmetrics import Metric

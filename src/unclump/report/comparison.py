@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
-from unclump.overlap import neighbour_overlap
+from unclump.measures.overlap import neighbour_overlap
 from unclump.report.charts import move_chart
 from unclump.report.looked import Looked
 from unclump.report.parts import figures, section, table, tiles

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_kernel, check_number
 from unclump.kernels import Kernel
-from unclump.table import directions, mean_over_pairs, sums_over_others
+from unclump.measures.rows import directions, mean_over_pairs, sums_over_others
 
 
 def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
@@ -29,7 +29,7 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
         Serfling. Approximation Theorems of Mathematical Statistics, 5.2.1. Wiley 1980.
 
     Example:
-        >>> from unclump.mmd_error import mmd_variance
+        >>> from unclump.measures.mmd_error import mmd_variance
         >>> theta = torch.linspace(0, math.pi, 9)
         >>> half_circle = torch.stack([theta.cos(), theta.sin()], dim=1)
         >>> round(mmd_variance(half_circle, Gaussian(gamma=1.0)), 4)
@@ -72,7 +72,7 @@ def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
         Hoeffding. Probability inequalities for sums of bounded random variables. JASA 1963, section 5a.
 
     Example:
-        >>> from unclump.mmd_error import mmd_deviation
+        >>> from unclump.measures.mmd_error import mmd_deviation
         >>> round(mmd_deviation(1000, Laplace(gamma=1.0), 0.05), 4)
         0.0524
     """

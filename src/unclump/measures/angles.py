@@ -21,10 +21,10 @@ from unclump._checks import check_choice, check_count
 from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
+from unclump.measures.rows import directions_on_ranks, squared_chords, sums_over_others
 from unclump.ops import faiss_search
 from unclump.ops.between import nearest_among, rectangle
 from unclump.ops.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
-from unclump.table import directions_on_ranks, squared_chords, sums_over_others
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise

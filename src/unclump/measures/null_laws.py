@@ -69,7 +69,7 @@ class ChiSquareSum:
 
         Example:
             >>> import numpy as np
-            >>> from unclump._null import ChiSquareSum
+            >>> from unclump.measures.null_laws import ChiSquareSum
             >>> law = ChiSquareSum(np.array([0.5]), np.array([2.0]), 0.0)  # an exponential variable, less its mean
             >>> [round(law.survival(x) / math.exp(-x - 1), 10) for x in (0.0, 5.0, 500.0)]
             [1.0, 1.0, 1.0]
@@ -131,7 +131,7 @@ def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
     normal variable: many small terms have a normal sum.
 
     Example:
-        >>> from unclump._null import zonal_null
+        >>> from unclump.measures.null_laws import zonal_null
         >>> law = zonal_null(Riesz(s=-2.0), 3)  # -|x - y|^2 = 2 t - 2 has but one eigenvalue: 2/3, for the degree 1
         >>> (law.scale * law.weights).round(6), law.freedoms
         (array([0.666667]), array([3.]))

@@ -30,11 +30,11 @@ from scipy import special
 from torch import Tensor
 
 from unclump._checks import check_count
-from unclump._null import zonal_null
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle_of
 from unclump.kernels import Kernel, Riesz, kernel_mean
-from unclump.table import directions, mean_over_pairs
+from unclump.measures.null_laws import zonal_null
+from unclump.measures.rows import directions, mean_over_pairs
 
 
 class UniformityTest(NamedTuple):
@@ -68,7 +68,7 @@ def rayleigh_test(
         Mardia and Jupp. Directional Statistics, 10.4.1. Wiley 2000.
 
     Example:
-        >>> from unclump.uniformity_tests import rayleigh_test
+        >>> from unclump.measures.uniformity_tests import rayleigh_test
         >>> print(rayleigh_test(torch.eye(3)))
         statistic 3, p-value 0.423
         >>> print(rayleigh_test(torch.eye(3), simulations=999, generator=torch.Generator().manual_seed(0)))
@@ -104,7 +104,7 @@ def bingham_test(
         Journal of Multivariate Analysis 2001.
 
     Example:
-        >>> from unclump.uniformity_tests import bingham_test
+        >>> from unclump.measures.uniformity_tests import bingham_test
         >>> print(bingham_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # one axis
         statistic 12, p-value 0.00248
     """
@@ -135,7 +135,7 @@ def ajne_test(
         Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
 
     Example:
-        >>> from unclump.uniformity_tests import ajne_test
+        >>> from unclump.measures.uniformity_tests import ajne_test
         >>> print(ajne_test(torch.tensor([[1.0, 0.0]] * 5)))  # n / 4
         statistic 1.25, p-value 0.00149
     """
@@ -168,7 +168,7 @@ def gine_test(
         Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
 
     Example:
-        >>> from unclump.uniformity_tests import gine_test
+        >>> from unclump.measures.uniformity_tests import gine_test
         >>> print(gine_test(torch.tensor([[1.0, 0.0]] * 3 + [[-1.0, 0.0]] * 3)))  # n / 2
         statistic 3, p-value 0.000102
     """
@@ -210,7 +210,7 @@ def mmd_test(
         Gretton et al. A kernel two-sample test. JMLR 2012.
 
     Example:
-        >>> from unclump.uniformity_tests import mmd_test
+        >>> from unclump.measures.uniformity_tests import mmd_test
         >>> print(mmd_test(torch.eye(3), Gaussian(gamma=1.0)))
         statistic -0.5256, p-value 0.613
     """

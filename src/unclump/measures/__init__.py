@@ -1,0 +1,1 @@
+"""Measures of dispersion and tests of uniformity."""
