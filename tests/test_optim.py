@@ -15,8 +15,8 @@ from torch.testing import assert_close
 
 from unclump.geometry.sphere import angle, exp, project, retract, tangent, transport
 from unclump.ops.row_update import adam_update, in_place, sgd_update
-from unclump.optim import SphereAdam, SphereSGD
-from unclump.projected import project_after_step, sphere_parametrization
+from unclump.optim.optimizers import SphereAdam, SphereSGD
+from unclump.optim.projected import project_after_step, sphere_parametrization
 
 RULES = {
     "sgd": SphereSGD,
@@ -626,7 +626,7 @@ def test_half_precision_follows_single_up_to_rounding(make, dtype, points):
 DISTRIBUTED = """
 import copy, sys, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from unclump.optim import SphereAdam
+from unclump.optim.optimizers import SphereAdam
 
 rank, store = int(sys.argv[1]), sys.argv[2]
 dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)

@@ -59,9 +59,9 @@ from unclump.objectives import (
     ssw,
     uniformity,
 )
-from unclump.optim import SphereAdam, SphereSGD
+from unclump.optim.optimizers import SphereAdam, SphereSGD
+from unclump.optim.projected import project_after_step, sphere_parametrization
 from unclump.place import place
-from unclump.projected import project_after_step, sphere_parametrization
 from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.repair import Separated, separate_duplicates
 

@@ -30,8 +30,8 @@ from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
 from unclump.geometry.sphere import full_precision
 from unclump.objectives import objective as objective_by_name
 from unclump.ops.row_update import put_on_sphere
-from unclump.optim import SphereAdam, SphereSGD
-from unclump.projected import project_after_step
+from unclump.optim.optimizers import SphereAdam, SphereSGD
+from unclump.optim.projected import project_after_step
 
 __all__ = ["Dispersed", "History", "disperse"]
 

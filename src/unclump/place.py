@@ -11,7 +11,7 @@ from unclump._checks import check_count, check_generator, check_points, check_ro
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, project
 from unclump.ops.pairs import nearest_to
-from unclump.optim import SphereAdam
+from unclump.optim.optimizers import SphereAdam
 
 _BLOCK = 1024, 8192  # rows and columns of the matrices of cosines that are held here
 _SHARPNESS = [2.0**k for k in range(3, 14)]

@@ -9,8 +9,8 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from unclump._checks import check_rows
-from unclump._groups import check_point_parameter
 from unclump.geometry.sphere import project
+from unclump.optim.groups import check_point_parameter
 
 
 def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> RemovableHandle:
@@ -27,7 +27,7 @@ def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> Remova
         A handle whose `remove()` ends it. As all hooks of torch, this one is not copied or pickled with the optimiser.
 
     Example:
-        >>> from unclump.projected import project_after_step
+        >>> from unclump.optim.projected import project_after_step
         >>> x = torch.nn.Parameter(torch.tensor([[3.0, 0.0]]))
         >>> optimizer = torch.optim.SGD([x], lr=1.0)
         >>> handle = project_after_step(optimizer, [x])
@@ -64,7 +64,7 @@ def sphere_parametrization(module: nn.Module, name: str = "weight") -> nn.Module
         `module`.
 
     Example:
-        >>> from unclump.projected import sphere_parametrization
+        >>> from unclump.optim.projected import sphere_parametrization
         >>> layer = sphere_parametrization(torch.nn.Embedding(5, 3))
         >>> torch.allclose(layer.weight.norm(dim=-1), torch.ones(5))
         True

@@ -16,7 +16,9 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from unclump._groups import (
+from unclump.geometry.sphere import full_precision
+from unclump.ops.row_update import adam_update, sgd_update, update_rows
+from unclump.optim.groups import (
     Group,
     SphereOptimizer,
     check_betas,
@@ -25,8 +27,6 @@ from unclump._groups import (
     euclidean_sgd,
     signed_lr,
 )
-from unclump.geometry.sphere import full_precision
-from unclump.ops.row_update import adam_update, sgd_update, update_rows
 
 
 class SphereSGD(SphereOptimizer):
@@ -45,7 +45,7 @@ class SphereSGD(SphereOptimizer):
         maximize: Climb instead of descend.
 
     Example:
-        >>> from unclump.optim import SphereSGD
+        >>> from unclump.optim.optimizers import SphereSGD
         >>> x = torch.nn.Parameter(torch.tensor([[1.0, 0.0]]))
         >>> optimizer = SphereSGD([x], lr=math.pi / 6)
         >>> (-x[:, 1]).sum().backward()
@@ -117,7 +117,7 @@ class SphereAdam(SphereOptimizer):
         maximize: Climb instead of descend.
 
     Example:
-        >>> from unclump.optim import SphereAdam
+        >>> from unclump.optim.optimizers import SphereAdam
         >>> x = torch.nn.Parameter(uc.project(torch.randn(4, 3, generator=torch.Generator().manual_seed(0))))
         >>> optimizer = SphereAdam([x], lr=0.05)
         >>> for _ in range(300):

@@ -1,0 +1,1 @@
+"""Optimisers on the sphere."""
