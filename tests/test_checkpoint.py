@@ -18,7 +18,7 @@ import torch
 import unclump as uc
 from tests import killable
 from tests.tables import clump, same, seeded
-from unclump.disperse import disperse
+from unclump.dispersion.loop import disperse
 
 
 class Stopping(uc.Sliced):

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.tables import clump, same, seeded
-from unclump.disperse import disperse
+from unclump.dispersion.loop import disperse
 
 # What is moved
 
@@ -206,7 +206,7 @@ def test_the_value_is_that_of_the_batch():
 
 
 def test_large_tables_are_sampled_and_say_so(monkeypatch):
-    monkeypatch.setattr("unclump._run._MEASURED_ROWS", 10)
+    monkeypatch.setattr("unclump.dispersion.run._MEASURED_ROWS", 10)
     x = clump(40, 3)
     history = disperse(x, "koleo", steps=2, lr=1e-6).history
     assert (history.rows, history.min_angle_rows) == (40, 10)

@@ -7,7 +7,7 @@ import torch
 
 import unclump as uc
 from tests.tables import clump, seeded
-from unclump._moves import settle
+from unclump.dispersion.moves import settle
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)

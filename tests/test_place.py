@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.tables import clump, same, seeded
-from unclump.place import place
+from unclump.dispersion.placing import place
 
 
 @pytest.mark.parametrize("d", [3, 4, 8])

@@ -23,7 +23,7 @@ from unclump.codes.exact import exact_code
 from unclump.codes.search import effort
 from unclump.codes.solver import solve
 from unclump.codes.verify import minimal_angle
-from unclump.place import place
+from unclump.dispersion.placing import place
 
 
 def main() -> None:

@@ -1,7 +1,9 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
 from unclump.codes import Code, spherical_code, upper_bound
-from unclump.disperse import Dispersed, disperse
+from unclump.dispersion.loop import Dispersed, disperse
+from unclump.dispersion.placing import place
+from unclump.dispersion.repair import Separated, separate_duplicates
 from unclump.distributed.ranks import Shards
 from unclump.files import Table, load, save
 from unclump.geometry.circles import axis_circles, great_circles
@@ -61,9 +63,7 @@ from unclump.objectives import (
 )
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
-from unclump.place import place
 from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
-from unclump.repair import Separated, separate_duplicates
 
 __version__ = "0.1.0"
 

@@ -24,7 +24,7 @@ from unclump._checks import (
 )
 from unclump.codes import catalogue
 from unclump.codes.exact import exact_above, exact_code
-from unclump.disperse import disperse
+from unclump.dispersion.loop import disperse
 from unclump.geometry.sampling import orthonormal_blocks
 from unclump.geometry.sphere import chord, project, without_autocast
 from unclump.measures.angles import min_angle

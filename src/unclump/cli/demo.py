@@ -17,6 +17,6 @@ def add_to(commands: Any) -> None:
 
 def run(_: argparse.Namespace) -> None:
     """Show it."""
-    from unclump.demo import main
+    from unclump.dispersion.demo import main
 
     main()

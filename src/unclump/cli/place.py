@@ -44,10 +44,10 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump._checks import check_count
-    from unclump._moves import norms_of
     from unclump.cli._tables import check_output, output_of, read_table
+    from unclump.dispersion.moves import norms_of
+    from unclump.dispersion.placing import place
     from unclump.geometry.sphere import full_precision
-    from unclump.place import place
 
     if chosen.count is not None:
         check_count("--count", chosen.count)

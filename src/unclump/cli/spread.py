@@ -123,8 +123,8 @@ class _Work:
         """The table's points, dispersed, in the dtype they are written in."""
         import torch
 
-        from unclump._moves import settle
-        from unclump.disperse import disperse
+        from unclump.dispersion.loop import disperse
+        from unclump.dispersion.moves import settle
         from unclump.geometry.sphere import full_precision
 
         chosen, points = self.chosen, self.table.points
@@ -155,7 +155,7 @@ class _Work:
         """The table's points with its clumps parted."""
         import torch
 
-        from unclump.repair import separate_duplicates
+        from unclump.dispersion.repair import separate_duplicates
 
         chosen = self.chosen
         found = separate_duplicates(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_generator, check_number, check_positive
-from unclump._moves import Rows, bring_back, moving_rows, settle
+from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
 from unclump.geometry.sphere import angle, exp, project, tangent
 from unclump.geometry.uniform_law import duplicate_angle
 from unclump.measures.rows import directions

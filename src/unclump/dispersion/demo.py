@@ -1,13 +1,13 @@
 """A clumped table comes apart: measured, dispersed, measured again.
 
-python -m unclump.demo
+python -m unclump.dispersion.demo
 """
 
 import time
 
 import torch
 
-from unclump.disperse import disperse
+from unclump.dispersion.loop import disperse
 from unclump.geometry.distributions import PowerSpherical
 from unclump.measures.angles import Summary, summary
 from unclump.objectives import KoLeo, Sliced

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 
-from unclump._history import History
+from unclump.dispersion.history import History
 from unclump.distributed.ranks import Alone
 from unclump.measures.angles import min_angle, spherical_variance
 

@@ -43,7 +43,7 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
         [1] Gonzalez. Clustering to minimize the maximum intercluster distance. Theoretical Computer Science, 1985.
 
     Example:
-        >>> from unclump.place import place
+        >>> from unclump.dispersion.placing import place
         >>> corner = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
         >>> place(1, corner, generator=torch.Generator().manual_seed(0))
         tensor([[-0.5774, -0.5774, -0.5774]])

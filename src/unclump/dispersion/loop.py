@@ -21,11 +21,11 @@ from torch.optim.optimizer import Optimizer
 from tqdm import tqdm
 
 from unclump._arrays import Table, as_tensor, like
-from unclump._checkpoint import Checkpoint
 from unclump._checks import check_count, check_generator, check_number, check_points, check_positive
-from unclump._history import History
-from unclump._moves import Rows, bring_back, moving_rows
-from unclump._run import Run
+from unclump.dispersion.checkpoint import Checkpoint
+from unclump.dispersion.history import History
+from unclump.dispersion.moves import Rows, bring_back, moving_rows
+from unclump.dispersion.run import Run
 from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
 from unclump.geometry.sphere import full_precision
 from unclump.objectives import objective as objective_by_name
@@ -100,7 +100,7 @@ def disperse(
         and leaves the checkpoint as it was.
 
     Example:
-        >>> from unclump.disperse import disperse
+        >>> from unclump.dispersion.loop import disperse
         >>> clump = torch.tensor([1.0, 0.0, 0.0]) + 0.1 * torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
         >>> found = disperse(clump, uc.KoLeo(), steps=500, lr=0.05, schedule=lambda step: 1 - step / 500)
         >>> round(math.degrees(uc.min_angle(found.points)), 1)  # four points, a tetrahedron
@@ -197,7 +197,7 @@ def _ranks(x: Tensor, objective: nn.Module) -> Alone:
 def _checkpoint_kind(ranks: Alone) -> Callable[..., Checkpoint]:
     if not isinstance(ranks, Ranks):
         return Checkpoint
-    from unclump._sharded_checkpoint import ShardedCheckpoint  # and half a second of torch's own imports
+    from unclump.dispersion.sharded_checkpoint import ShardedCheckpoint  # and half a second of torch's own imports
 
     return partial(ShardedCheckpoint, ranks=ranks)
 

@@ -15,7 +15,7 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from unclump._checkpoint import Checkpoint
+from unclump.dispersion.checkpoint import Checkpoint
 from unclump.distributed.ranks import Ranks
 
 _WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes as a dtype's

@@ -1,0 +1,1 @@
+"""Moving the rows of a table apart."""
