@@ -14,7 +14,7 @@ import math
 from pathlib import Path
 
 import unclump as uc
-from unclump.codes.solver import minimal_energy, solve
+from unclump.codes.search.solver import minimal_energy, solve
 
 
 def read_known(path, dimension, column):

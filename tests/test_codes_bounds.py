@@ -11,10 +11,19 @@ import pytest
 
 from unclump import upper_bound
 from unclump.codes import catalogue
-from unclump.codes._certificate import proves_fewer
-from unclump.codes._gegenbauer import gegenbauer, harmonics
-from unclump.codes.bounds import BOUNDS, best_bound, boroczky, delsarte, fejes_toth, levenshtein, proved_optimal, rankin
-from unclump.codes.exact import exact_code
+from unclump.codes.bounds.certificate import proves_fewer
+from unclump.codes.bounds.gegenbauer import gegenbauer, harmonics
+from unclump.codes.bounds.upper_bound import (
+    BOUNDS,
+    best_bound,
+    boroczky,
+    delsarte,
+    fejes_toth,
+    levenshtein,
+    proved_optimal,
+    rankin,
+)
+from unclump.codes.constructions.exact import exact_code
 
 KNOWN = Path(__file__).parents[2] / "shared" / "data" / "codes"
 

@@ -9,7 +9,7 @@ import pytest
 
 from unclump.codes import catalogue, spherical_code
 from unclump.codes.catalogue import CatalogueError, Record
-from unclump.codes.exact import exact_code
+from unclump.codes.constructions.exact import exact_code
 from unclump.codes.verify import minimal_angle
 
 

@@ -5,10 +5,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from unclump.codes import _fields, _graphs, _lattices
-from unclump.codes._kerdock import kerdock, kerdock_set
-from unclump.codes._polytopes import cell_24
-from unclump.codes.exact import exact_code
+from unclump.codes.constructions import fields, graphs, lattices
+from unclump.codes.constructions.exact import exact_code
+from unclump.codes.constructions.kerdock import kerdock, kerdock_set
+from unclump.codes.constructions.polytopes import cell_24
 
 GOLDEN = (1 + math.sqrt(5)) / 2
 ANTIPRISM = 1 / (1 + 2 * math.sqrt(2))

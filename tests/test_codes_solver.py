@@ -16,18 +16,18 @@ from unclump.ops import native
 
 pytest.importorskip("numba")
 
-from unclump.codes.anneal import anneal, spacing_estimate
-from unclump.codes.descent import KERNEL, SOFT, SOFT_NEAR, evaluate
-from unclump.codes.energy_search import kernel_parameters
-from unclump.codes.hops import hop
-from unclump.codes.newton import tangent_bases
-from unclump.codes.pair_sums import near_pairs
-from unclump.codes.polish import polish
-from unclump.codes.search import angle_of_square
-from unclump.codes.skyline import block_starts, factorise, row_places
-from unclump.codes.skyline import solve as solve_factored
-from unclump.codes.solver import minimal_energy, solve
-from unclump.codes.starts import KINDS, start
+from unclump.codes.search.anneal import anneal, spacing_estimate
+from unclump.codes.search.descent import KERNEL, SOFT, SOFT_NEAR, evaluate
+from unclump.codes.search.energy_search import kernel_parameters
+from unclump.codes.search.hops import hop
+from unclump.codes.search.newton import tangent_bases
+from unclump.codes.search.pair_sums import near_pairs
+from unclump.codes.search.polish import polish
+from unclump.codes.search.restart import angle_of_square
+from unclump.codes.search.skyline import block_starts, factorise, row_places
+from unclump.codes.search.skyline import solve as solve_factored
+from unclump.codes.search.solver import minimal_energy, solve
+from unclump.codes.search.starts import KINDS, start
 
 GO = np.zeros(1, np.uint8)
 NONE = np.zeros(1, np.int64), np.zeros(1, np.int32)

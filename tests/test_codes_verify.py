@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unclump.codes.catalogue import SHIPPED, read
-from unclump.codes.exact import exact_code
+from unclump.codes.constructions.exact import exact_code
 from unclump.codes.verify import contacts, minimal_angle
 
 

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.tables import seeded
-from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
+from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 
 PAGE = (Path(__file__).parents[1] / "docs" / "prototypes.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)

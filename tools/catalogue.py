@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from unclump.codes import catalogue
-from unclump.codes.bounds import best_bound
+from unclump.codes.bounds.upper_bound import best_bound
 from unclump.codes.code import search
-from unclump.codes.exact import exact_code
-from unclump.codes.search import effort
-from unclump.codes.solver import solve
+from unclump.codes.constructions.exact import exact_code
+from unclump.codes.search.restart import effort
+from unclump.codes.search.solver import solve
 from unclump.codes.verify import minimal_angle
 from unclump.dispersion.placing import place
 

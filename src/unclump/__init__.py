@@ -1,6 +1,7 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers."""
 
 from unclump.codes import Code, spherical_code, upper_bound
+from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.dispersion.loop import Dispersed, disperse
 from unclump.dispersion.placing import place
 from unclump.dispersion.repair import Separated, separate_duplicates
@@ -63,7 +64,6 @@ from unclump.objectives import (
 )
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
-from unclump.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 
 __version__ = "0.1.0"
 

@@ -1,6 +1,6 @@
 """Spherical codes: n directions in d dimensions with the largest minimal angle."""
 
-from unclump.codes.bounds import upper_bound
+from unclump.codes.bounds.upper_bound import upper_bound
 from unclump.codes.code import Code, spherical_code
 
 __all__ = ["Code", "spherical_code", "upper_bound"]

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from unclump._checks import check_count
 from unclump.codes import catalogue
-from unclump.codes.bounds import Bound, best_bound
-from unclump.codes.exact import exact_above, exact_code
-from unclump.codes.solver import Solution, minimal_energy, solve
+from unclump.codes.bounds.upper_bound import Bound, best_bound
+from unclump.codes.constructions.exact import exact_above, exact_code
+from unclump.codes.search.solver import Solution, minimal_energy, solve
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
 

@@ -6,7 +6,7 @@ Every point has d - 1 coordinates, along an orthonormal basis of its tangent spa
 import numpy as np
 from jaxtyping import Float, Int
 
-from unclump.codes.skyline import factorise, solve
+from unclump.codes.search.skyline import factorise, solve
 from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Points = Float[np.ndarray, "n d"]

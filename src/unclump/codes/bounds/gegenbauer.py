@@ -15,7 +15,7 @@ def harmonics(d: int, degree: int) -> int:
     """The dimension of the spherical harmonics of that degree.
 
     Example:
-        >>> from unclump.codes._gegenbauer import harmonics
+        >>> from unclump.codes.bounds.gegenbauer import harmonics
         >>> [harmonics(3, k) for k in range(5)]
         [1, 3, 5, 7, 9]
     """
@@ -32,7 +32,7 @@ def gegenbauer(
         \frac{d}{dt} P_k^{(d)} = \frac{k (k + d - 2)}{d - 1} P_{k-1}^{(d+2)}
 
     Example:
-        >>> from unclump.codes._gegenbauer import gegenbauer
+        >>> from unclump.codes.bounds.gegenbauer import gegenbauer
         >>> gegenbauer(np.array([0.5]), 3, 2)[2].item()  # Legendre's (3 t^2 - 1) / 2
         -0.125
     """

@@ -23,7 +23,7 @@ from unclump._checks import (
     check_same_dimension,
 )
 from unclump.codes import catalogue
-from unclump.codes.exact import exact_above, exact_code
+from unclump.codes.constructions.exact import exact_above, exact_code
 from unclump.dispersion.loop import disperse
 from unclump.geometry.sampling import orthonormal_blocks
 from unclump.geometry.sphere import chord, project, without_autocast
@@ -63,7 +63,7 @@ def prototypes(
         device: Where it is made; None is torch's default.
 
     Example:
-        >>> from unclump.prototypes import prototypes
+        >>> from unclump.codes.prototypes import prototypes
         >>> ten = prototypes(10, 16)  # a regular simplex in nine of the sixteen dimensions
         >>> round(math.degrees(uc.min_angle(ten)), 2)
         96.38
@@ -121,7 +121,7 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
         Mettes, van der Pol and Snoek. Hyperspherical prototype networks. NeurIPS 2019. Equation 1.
 
     Example:
-        >>> from unclump.prototypes import squared_cosine_loss
+        >>> from unclump.codes.prototypes import squared_cosine_loss
         >>> squared_cosine_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]))  # (1 - 0.6)^2
         tensor(0.1600)
     """
@@ -142,7 +142,7 @@ class PrototypeHead(nn.Module):
             `SphereSGD` or `SphereAdam`. Otherwise they are a buffer, saved with the model and never updated.
 
     Example:
-        >>> from unclump.prototypes import PrototypeHead, prototypes
+        >>> from unclump.codes.prototypes import PrototypeHead, prototypes
         >>> head = PrototypeHead(prototypes(3, 2))
         >>> outputs = 5 * head.prototypes  # of a network that has learnt its three images
         >>> head.predict(outputs)

@@ -23,7 +23,7 @@ def fejes_toth(n: int, d: int) -> float:
         Punktsystems. Jahresbericht der DMV 53, 1943.
 
     Example:
-        >>> from unclump.codes.bounds import fejes_toth
+        >>> from unclump.codes.bounds.upper_bound import fejes_toth
         >>> round(math.degrees(fejes_toth(12, 3)), 6)  # the icosahedron
         63.434949
     """
@@ -50,7 +50,7 @@ def boroczky(n: int, d: int) -> float:
         Böröczky. Packing of spheres in spaces of constant curvature. Acta Mathematica Hungarica 32, 1978.
 
     Example:
-        >>> from unclump.codes.bounds import boroczky
+        >>> from unclump.codes.bounds.upper_bound import boroczky
         >>> round(math.degrees(boroczky(120, 4)), 9)
         36.0
     """

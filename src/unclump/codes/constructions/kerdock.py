@@ -3,8 +3,8 @@ r"""Kerdock codes: as many orthonormal bases, mutually unbiased, as there can be
 import numpy as np
 from jaxtyping import Int64
 
-from unclump.codes._fields import Field
-from unclump.codes._polytopes import Points
+from unclump.codes.constructions.fields import Field
+from unclump.codes.constructions.polytopes import Points
 
 
 def kerdock(k: int) -> Points:

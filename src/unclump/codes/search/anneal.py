@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float, UInt8
 from scipy import special
 
-from unclump.codes.descent import SOFT, SOFT_NEAR, STALE, minimise, normalise
-from unclump.codes.pair_sums import FAR, largest_cosine, near_pairs
+from unclump.codes.search.descent import SOFT, SOFT_NEAR, STALE, minimise, normalise
+from unclump.codes.search.pair_sums import FAR, largest_cosine, near_pairs
 from unclump.ops.native.compiler import compiled
 
 Points = Float[np.ndarray, "n d"]

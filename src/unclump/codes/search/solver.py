@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
-from unclump.codes.pool import best_of, compile_loops
-from unclump.codes.starts import KINDS
+from unclump.codes.search.pool import best_of, compile_loops
+from unclump.codes.search.starts import KINDS
 from unclump.kernels import Kernel
 from unclump.ops import native
 
@@ -77,7 +77,7 @@ def solve(
     _check(n, d, restarts, seed, time_limit, init)
     if target is not None:
         check_number("target", target)
-    from unclump.codes.search import REACHED, CodeSearch, effort
+    from unclump.codes.search.restart import REACHED, CodeSearch, effort
 
     if time_limit is not None:
         compile_loops(CodeSearch(5, 3, seed, None, math.inf))
@@ -125,9 +125,9 @@ def minimal_energy(
     began = time.monotonic()
     _check(n, d, restarts, seed, time_limit, init)
     check_kernel(kernel, Kernel)
-    from unclump.codes.energy_search import EnergySearch, default_restarts, kernel_parameters
-    from unclump.codes.polish import least_square
-    from unclump.codes.search import angle_of_square
+    from unclump.codes.search.energy_search import EnergySearch, default_restarts, kernel_parameters
+    from unclump.codes.search.polish import least_square
+    from unclump.codes.search.restart import angle_of_square
 
     parameters = kernel_parameters(kernel)
     if time_limit is not None:

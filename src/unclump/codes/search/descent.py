@@ -11,7 +11,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from unclump.codes.pair_sums import kernel_sum, soft_sum, soft_sum_near
+from unclump.codes.search.pair_sums import kernel_sum, soft_sum, soft_sum_near
 from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Points = Float[np.ndarray, "n d"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from unclump.codes.anneal import spacing_estimate
-from unclump.codes.descent import KERNEL, minimise, normalise
-from unclump.codes.hops import hop
-from unclump.codes.pair_sums import CHORDAL, GAUSSIAN, GEODESIC, LAPLACE, RIESZ, SHIFTED, kernel_at
-from unclump.codes.pool import Flag, Found
-from unclump.codes.starts import KINDS, start
+from unclump.codes.search.anneal import spacing_estimate
+from unclump.codes.search.descent import KERNEL, minimise, normalise
+from unclump.codes.search.hops import hop
+from unclump.codes.search.pair_sums import CHORDAL, GAUSSIAN, GEODESIC, LAPLACE, RIESZ, SHIFTED, kernel_at
+from unclump.codes.search.pool import Flag, Found
+from unclump.codes.search.starts import KINDS, start
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
 
 Points = Float[np.ndarray, "n d"]

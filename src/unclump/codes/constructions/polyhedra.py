@@ -9,7 +9,7 @@ from math import acos, atan2, cos, hypot, pi, sin, sqrt
 
 import numpy as np
 
-from unclump.codes._polytopes import Points, ring, unit_rows
+from unclump.codes.constructions.polytopes import Points, ring, unit_rows
 
 
 def root(f: Callable[[float], float], low: float, high: float) -> float:

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from unclump.codes._gegenbauer import harmonics
+from unclump.codes.bounds.gegenbauer import harmonics
 
 _DIGITS = 60
 _MOST = 2000  # the highest degree, beyond which more points are counted as fewer
@@ -31,7 +31,7 @@ def levenshtein(n: int, d: int) -> float:
         Levenshtein. Universal bounds for codes and designs. Handbook of Coding Theory, 1998, chapter 6.
 
     Example:
-        >>> from unclump.codes.bounds import levenshtein
+        >>> from unclump.codes.bounds.upper_bound import levenshtein
         >>> math.degrees(levenshtein(240, 8))  # the roots of E8
         60.0000000000000...
     """
@@ -69,7 +69,7 @@ def design_bound(d: int, degree: int) -> int:
     """How many points a spherical design of that degree has at least (Delsarte, Goethals and Seidel 1977).
 
     Example:
-        >>> from unclump.codes._levenshtein import design_bound
+        >>> from unclump.codes.bounds.levenshtein import design_bound
         >>> design_bound(8, 7), design_bound(24, 11)
         (240, 196560)
     """

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Integer
 
-from unclump.codes._polytopes import Points, unit_rows
+from unclump.codes.constructions.polytopes import Points, unit_rows
 
 Vectors = Integer[np.ndarray, "_ width"]
 

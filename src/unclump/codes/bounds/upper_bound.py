@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from unclump._checks import check_count, check_number
-from unclump.codes._delsarte import delsarte
-from unclump.codes._levenshtein import levenshtein
-from unclump.codes._simplicial import boroczky, fejes_toth
+from unclump.codes.bounds.delsarte import delsarte
+from unclump.codes.bounds.levenshtein import levenshtein
+from unclump.codes.bounds.simplicial import boroczky, fejes_toth
 
 __all__ = [
     "BOUNDS",
@@ -41,7 +41,7 @@ def rankin(n: int, d: int) -> float:
         Rankin. The closest packing of spherical caps in n dimensions. Glasgow Mathematical Journal 2, 1955.
 
     Example:
-        >>> from unclump.codes.bounds import rankin
+        >>> from unclump.codes.bounds.upper_bound import rankin
         >>> [round(math.degrees(rankin(n, 3)), 4) for n in (2, 3, 4, 5, 6)]
         [180.0, 120.0, 109.4712, 90.0, 90.0]
     """
@@ -72,7 +72,7 @@ def best_bound(n: int, d: int) -> Bound:
     """The lowest of all bounds. Those that agree to 1e-11 are called by the older name.
 
     Example:
-        >>> from unclump.codes.bounds import best_bound
+        >>> from unclump.codes.bounds.upper_bound import best_bound
         >>> best_bound(12, 3).name, best_bound(120, 4).name, best_bound(240, 8).name, best_bound(25, 4).name
         ('Fejes Tóth', 'Böröczky', 'Levenshtein', 'Delsarte')
     """
@@ -98,7 +98,7 @@ def upper_bound(n: int, d: int) -> float:
         d: Dimensions, at least two.
 
     Example:
-        >>> from unclump.codes.bounds import upper_bound
+        >>> from unclump.codes.bounds.upper_bound import upper_bound
         >>> round(math.degrees(upper_bound(12, 3)), 6)  # the icosahedron attains it
         63.434949
         >>> round(math.degrees(upper_bound(24, 3)), 6)  # the snub cube has 43.690767
@@ -111,7 +111,7 @@ def proved_optimal(angle: float, n: int, d: int, *, tolerance: float = 1e-10) ->
     """Whether n points in d dimensions with that smallest angle meet the `upper_bound`: no code is better.
 
     Example:
-        >>> from unclump.codes.bounds import proved_optimal
+        >>> from unclump.codes.bounds.upper_bound import proved_optimal
         >>> proved_optimal(math.pi / 3, 240, 8), proved_optimal(math.pi / 3, 24, 4)  # the latter needs stronger bounds
         (True, False)
     """

@@ -18,11 +18,11 @@ import math
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from unclump.codes.anneal import columns
-from unclump.codes.descent import normalise
-from unclump.codes.newton import multiplier_step, newton_step, tangent_bases
-from unclump.codes.pair_sums import largest_cosine, near_pairs
-from unclump.codes.skyline import block_starts, row_places
+from unclump.codes.search.anneal import columns
+from unclump.codes.search.descent import normalise
+from unclump.codes.search.newton import multiplier_step, newton_step, tangent_bases
+from unclump.codes.search.pair_sums import largest_cosine, near_pairs
+from unclump.codes.search.skyline import block_starts, row_places
 from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Points = Float[np.ndarray, "n d"]

@@ -21,9 +21,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from unclump._checks import check_count
-from unclump.codes import _graphs, _lattices, _polyhedra, _polytopes, _signs
-from unclump.codes._kerdock import kerdock
-from unclump.codes._polytopes import Points
+from unclump.codes.constructions import graphs, lattices, polyhedra, polytopes, signs
+from unclump.codes.constructions.kerdock import kerdock
+from unclump.codes.constructions.polytopes import Points
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import itertools
 import numpy as np
 from jaxtyping import Bool
 
-from unclump.codes._fields import Field
-from unclump.codes._polytopes import Points, unit_rows
+from unclump.codes.constructions.fields import Field
+from unclump.codes.constructions.polytopes import Points, unit_rows
 
 
 def gold(m: int) -> Points:

@@ -3,8 +3,8 @@
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from unclump.codes._fields import Field
-from unclump.codes._polytopes import Points, unit_rows
+from unclump.codes.constructions.fields import Field
+from unclump.codes.constructions.polytopes import Points, unit_rows
 
 Adjacency = Bool[np.ndarray, "n n"]
 _BLOCK = 1024

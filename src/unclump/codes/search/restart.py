@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from unclump.codes.anneal import SHARPEST, anneal, spacing_estimate
-from unclump.codes.hops import hop
-from unclump.codes.polish import least_square, polish
-from unclump.codes.pool import Flag, Found
-from unclump.codes.starts import KINDS, start
+from unclump.codes.search.anneal import SHARPEST, anneal, spacing_estimate
+from unclump.codes.search.hops import hop
+from unclump.codes.search.polish import least_square, polish
+from unclump.codes.search.pool import Flag, Found
+from unclump.codes.search.starts import KINDS, start
 
 Points = Float[np.ndarray, "n d"]
 Report = Callable[[float], None]

@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.optimize import linprog
 
-from unclump.codes._certificate import proves_fewer
-from unclump.codes._gegenbauer import gegenbauer
-from unclump.codes._levenshtein import angle_above, levenshtein_cosine, tight_degree
+from unclump.codes.bounds.certificate import proves_fewer
+from unclump.codes.bounds.gegenbauer import gegenbauer
+from unclump.codes.bounds.levenshtein import angle_above, levenshtein_cosine, tight_degree
 
 _MOST = 80  # the highest degree of polynomials
 _ROUNDS = 20
@@ -76,7 +76,7 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
         Journal of Combinatorial Theory A 26, 1979.
 
     Example:
-        >>> from unclump.codes.bounds import delsarte
+        >>> from unclump.codes.bounds.upper_bound import delsarte
         >>> math.degrees(delsarte(25, 4)) > 60 > math.degrees(delsarte(26, 4))  # at most 25 spheres touch one in 4-D
         True
     """

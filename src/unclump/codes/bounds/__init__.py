@@ -1,0 +1,1 @@
+"""Upper bounds on the smallest angle."""

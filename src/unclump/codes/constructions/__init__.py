@@ -1,0 +1,1 @@
+"""Spherical codes in closed form."""
