@@ -288,8 +288,8 @@ def dies(file, table):
     file.write(b"PK half of a file")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
-import unclump.files, dataclasses
-unclump.files._FORMATS["npz"] = dataclasses.replace(unclump.files._FORMATS["npz"], write=dies)
+import unclump.tables.files, dataclasses
+unclump.tables.files._FORMATS["npz"] = dataclasses.replace(unclump.tables.files._FORMATS["npz"], write=dies)
 sys.exit(main(sys.argv[1:]))
 """
 

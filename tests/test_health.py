@@ -13,9 +13,9 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump._neighbours import neighbours
 from unclump.figures import uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap, cap_angle
+from unclump.tables.neighbours import neighbours
 
 DATA = Path(os.environ.get("UNCLUMP_DATA", Path(__file__).parents[2] / "shared" / "data"))
 GLOVE = DATA / "glove6B_100d_top50k.npz"
@@ -182,7 +182,7 @@ def test_the_nearest_of_many_that_are_equally_far_in_single_precision_is_found(p
 def test_blocks_change_nothing(points, monkeypatch):
     x = points(100, 20)
     whole = neighbours(x, k=5, within=1.0)
-    monkeypatch.setattr("unclump._neighbours._ENTRIES", 700)
+    monkeypatch.setattr("unclump.tables.neighbours._ENTRIES", 700)
     parts = neighbours(x, k=5, within=1.0)
     assert torch.equal(whole.index, parts.index)
     assert torch.equal(whole.clump, parts.clump)

@@ -6,13 +6,11 @@ from unclump.dispersion.loop import Dispersed, disperse
 from unclump.dispersion.placing import place
 from unclump.dispersion.repair import Separated, separate_duplicates
 from unclump.distributed.ranks import Shards
-from unclump.files import Table, load, save
 from unclump.geometry.circles import axis_circles, great_circles
 from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
 from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
 from unclump.geometry.sphere import angle, chord, project
 from unclump.geometry.uniform_law import duplicate_angle
-from unclump.health import Health, health
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures.angles import (
     Summary,
@@ -64,6 +62,8 @@ from unclump.objectives import (
 )
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
+from unclump.tables.files import Table, load, save
+from unclump.tables.health import Health, health
 
 __version__ = "0.1.0"
 

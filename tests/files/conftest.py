@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from unclump.files import Table
+from unclump.tables.files import Table
 
 NAMES = [
     "the",

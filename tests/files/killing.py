@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 import unclump as uc
-from unclump.files import FileError, Table
+from unclump.tables.files import FileError, Table
 
 torch.set_num_threads(1)
 KILLS = 6

@@ -11,7 +11,7 @@ import torch
 
 import unclump as uc
 from tests.files.conftest import rows_of
-from unclump.files import BadRow, FileError, Table, bad_rows
+from unclump.tables.files import BadRow, FileError, Table, bad_rows
 
 
 def write(path, content):

@@ -9,7 +9,7 @@ import torch
 
 import unclump as uc
 from tests.files.conftest import bits
-from unclump.files import FileError
+from unclump.tables.files import FileError
 
 VOCABULARY = ["<pad>", "the", "naïve", "<script>"]
 
@@ -220,7 +220,7 @@ def test_an_error_in_mid_copy_leaves_no_folder(model, tmp_path, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("unclump.files.huggingface.shutil.copyfileobj", full)
+    monkeypatch.setattr("unclump.tables.files.huggingface.shutil.copyfileobj", full)
     with pytest.raises(FileError, match="new: could not be written, nothing was changed: no space left on device"):
         uc.save(tmp_path / "new", table)
     assert os.listdir(tmp_path) == ["model"]

@@ -13,7 +13,7 @@ import torch
 
 import unclump as uc
 from tests.files.conftest import NAMES, bits, rows_of
-from unclump.files import FileError, Table
+from unclump.tables.files import FileError, Table
 
 HALVES = [torch.float16, torch.bfloat16]
 WIDE = [torch.float32, torch.float64]

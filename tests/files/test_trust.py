@@ -14,7 +14,7 @@ import torch
 
 import unclump as uc
 from tests.files.conftest import NAMES, npy_bytes, rows_of, safetensors_bytes
-from unclump.files import FileError, Table, _refusals
+from unclump.tables.files import FileError, Table, _refusals
 
 MANY = 10**12
 

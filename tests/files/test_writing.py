@@ -14,7 +14,7 @@ import torch
 import unclump as uc
 from tests.files import killing
 from tests.files.conftest import rows_of
-from unclump.files import FileError, Table, check_target
+from unclump.tables.files import FileError, Table, check_target
 
 SUFFIXES = [".npy", ".npz", ".pt", ".safetensors", ".txt", ".csv", ".bin", ".parquet"]
 
@@ -176,7 +176,7 @@ MEMORY = """
 import json, os, resource, struct, sys
 import torch
 import unclump as uc
-from unclump.files import FileError
+from unclump.tables.files import FileError
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

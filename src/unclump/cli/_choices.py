@@ -9,9 +9,9 @@ import torch
 
 from unclump._checks import check_choice
 from unclump.cli._tables import read_lines
-from unclump.files import FileError, Table
-from unclump.files._refusals import shown
 from unclump.objectives import Objective, objective
+from unclump.tables.files import FileError, Table
+from unclump.tables.files._refusals import shown
 
 _CIRCLES = 32  # a step of this many on the whole table goes where hundreds of steps of one circle go
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unclump.files import FileError, Table, bad_rows, check_target, load
-from unclump.files._refusals import about, check_regular, shown
+from unclump.tables.files import FileError, Table, bad_rows, check_target, load
+from unclump.tables.files._refusals import about, check_regular, shown
 
 _MOST_LISTED = 5
 # Advice of the library, and what it is on the command line.

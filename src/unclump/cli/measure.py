@@ -40,7 +40,7 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump.cli._tables import load_table
-    from unclump.health import health
+    from unclump.tables.health import health
 
     table = load_table(chosen.file, chosen)
     found = health(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from unclump.files import Table
+    from unclump.tables.files import Table
 
 EXAMPLES = """examples:
   unclump report words.safetensors                        writes words.report.html
@@ -44,8 +44,8 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump.cli._tables import load_table
-    from unclump.files._refusals import shown
     from unclump.report import report
+    from unclump.tables.files._refusals import shown
 
     output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
     inputs = [path for path in (chosen.file, chosen.other) if path is not None]
@@ -64,8 +64,8 @@ def run(chosen: argparse.Namespace) -> None:
 
 def _check_output(output: Path, tables: "Sequence[Table]") -> None:
     """Refuse what cannot be written, before the work is done; above all, the files that were read."""
-    from unclump.files import FileError, was_read
-    from unclump.files._refusals import about, check_regular
+    from unclump.tables.files import FileError, was_read
+    from unclump.tables.files._refusals import about, check_regular
 
     with about(output):
         if not output.parent.is_dir():
@@ -80,8 +80,8 @@ def _check_output(output: Path, tables: "Sequence[Table]") -> None:
 
 
 def _write(output: Path, page: str) -> None:
-    from unclump.files._refusals import about
-    from unclump.files._writing import replacing
+    from unclump.tables.files._refusals import about
+    from unclump.tables.files._writing import replacing
 
     with about(output), replacing(output) as file:
         file.write(page.encode("utf-8"))

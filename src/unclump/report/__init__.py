@@ -9,7 +9,6 @@ from importlib.metadata import version
 import torch
 
 from unclump._checks import check_generator
-from unclump.files import Table
 from unclump.report.comparison import compare, comparison_section
 from unclump.report.listings import bad_row_section, clump_section, hub_section
 from unclump.report.looked import Looked, look
@@ -25,6 +24,7 @@ from unclump.report.sections import (
     verdict_section,
 )
 from unclump.report.text import count, escaped
+from unclump.tables.files import Table
 
 __all__ = ["report"]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from unclump.health import Group
 from unclump.report.looked import Looked
 from unclump.report.parts import section, table
 from unclump.report.text import count, degrees, escaped
+from unclump.tables.health import Group
 
 _MOST_CLUMPS, _MOST_NAMES, _MOST_LISTED, _MOST_HUBS = 25, 12, 12, 7
 

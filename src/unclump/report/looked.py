@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._figure_data import pair_angles
-from unclump.files import Table
 from unclump.geometry.sphere import angle
-from unclump.health import Health, health
 from unclump.measures.rows import directions
 from unclump.report.text import name_html
+from unclump.tables.files import Table
+from unclump.tables.health import Health, health
 
 _CLOSEST = 40  # rows whose nearest is looked up by name
 _MOST_PAIRS, _MOST_NUMBERS = 1_000_000, 2**28  # of which angles are taken: all pairs would take longer than the rest

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from unclump.health import Health
 from unclump.report import charts
 from unclump.report.listings import row_count
 from unclump.report.looked import Looked
 from unclump.report.parts import Row, figures, key_figures, legend, section, table, tiles, verdict
 from unclump.report.pictures import Picture
 from unclump.report.text import count, degrees, escaped, probability
+from unclump.tables.health import Health
 
 _STATES = {"uniform": "good", "better than uniform": "good", "duplicates": "warn", "clumps": "warn"}
 _TESTS = {

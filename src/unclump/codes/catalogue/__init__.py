@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.codes.verify import minimal_angle
-from unclump.files._writing import replacing
+from unclump.tables.files._writing import replacing
 
 SHIPPED = Path(__file__).parent / "catalogue"
 _INDEX = "index.json"

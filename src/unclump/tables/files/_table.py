@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump.files._refusals import FLOATS, FileError, shown
+from unclump.tables.files._refusals import FLOATS, FileError, shown
 
 _Layout = TypeVar("_Layout")
 

@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from unclump.files._numbers import fill, is_number, written
-from unclump.files._refusals import FileError, check_no_tensor, check_shape, reason, shown
-from unclump.files._table import Table, source_of
-from unclump.files.text import LONGEST_LINE
+from unclump.tables.files._numbers import fill, is_number, written
+from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, reason, shown
+from unclump.tables.files._table import Table, source_of
+from unclump.tables.files.text import LONGEST_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}

@@ -7,11 +7,11 @@ from typing import Any
 
 from torch import Tensor
 
-from unclump._verdict import Verdict, count
-from unclump.files import BadRow
-from unclump.files._refusals import shown
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.uniformity_tests import UniformityTest
+from unclump.tables.files import BadRow
+from unclump.tables.files._refusals import shown
+from unclump.tables.verdict import Verdict, count
 
 _GROUPS = 10  # that are listed
 _ROWS = 8  # of a group, and rows without a direction

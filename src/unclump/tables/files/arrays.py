@@ -10,9 +10,9 @@ from typing import BinaryIO, Literal
 import numpy as np
 import torch
 
-from unclump.files._refusals import Entry, FileError, check_no_tensor, check_shape, choose, parsing
-from unclump.files._table import Table, source_of
-from unclump.files._writing import Reader, Writer, write_rows
+from unclump.tables.files._refusals import Entry, FileError, check_no_tensor, check_shape, choose, parsing
+from unclump.tables.files._table import Table, source_of
+from unclump.tables.files._writing import Reader, Writer, write_rows
 
 FORMAT = "npy"
 _LONGEST_HEADER = 10_000  # NumPy's own limit for what it evaluates

@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import torch
 
-from unclump.files import (
+from unclump.tables.files import (
     archives,
     arrays,
     delimited,
@@ -27,9 +27,9 @@ from unclump.files import (
     torch_files,
     word2vec,
 )
-from unclump.files._refusals import FLOATS, FileError, about, check_regular, parsing, shown
-from unclump.files._table import BadRow, Source, Table, bad_rows
-from unclump.files._writing import replacing
+from unclump.tables.files._refusals import FLOATS, FileError, about, check_regular, parsing, shown
+from unclump.tables.files._table import BadRow, Source, Table, bad_rows
+from unclump.tables.files._writing import replacing
 
 __all__ = ["BadRow", "FileError", "Source", "Table", "bad_rows", "check_target", "load", "save", "was_read"]
 

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from unclump.files._refusals import Entry, FileError, check_shape, choose, choose_names, parsing, shown
-from unclump.files._table import Table, check_row_aligned, source_of
+from unclump.tables.files._refusals import Entry, FileError, check_shape, choose, choose_names, parsing, shown
+from unclump.tables.files._table import Table, check_row_aligned, source_of
 
 FORMAT = "torch"
 _ALONE = "tensor"  # what a file that is nothing but a tensor calls it

@@ -8,10 +8,10 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
-from unclump.files._numbers import is_number
-from unclump.files._refusals import FileError, check_no_tensor, check_shape, shown
-from unclump.files._table import Table, source_of
-from unclump.files._writing import blocks
+from unclump.tables.files._numbers import is_number
+from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, shown
+from unclump.tables.files._table import Table, source_of
+from unclump.tables.files._writing import blocks
 
 FORMAT = "word2vec"
 HEADER = re.compile(rb"(\d{1,18}) (\d{1,18})[ \t\r]*\n")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unclump.files._refusals import FileError, parsing
+from unclump.tables.files._refusals import FileError, parsing
 
 
 def token_names(folder: Path, rows: int) -> list[str] | None:

@@ -12,8 +12,8 @@ from contextlib import suppress
 import numpy as np
 import torch
 
-from unclump.files._refusals import FileError, shown
-from unclump.files._writing import blocks
+from unclump.tables.files._refusals import FileError, shown
+from unclump.tables.files._writing import blocks
 
 _MOST_DIGITS = 9
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from unclump.files._refusals import (
+from unclump.tables.files._refusals import (
     Entry,
     FileError,
     check_shape,
@@ -20,7 +20,7 @@ from unclump.files._refusals import (
     parsing,
     shown,
 )
-from unclump.files._table import Table, source_of
+from unclump.tables.files._table import Table, source_of
 
 FORMAT = "parquet"
 _BATCH = 8192  # rows read at once

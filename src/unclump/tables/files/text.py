@@ -10,10 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from unclump.files._numbers import fill, is_number, written
-from unclump.files._refusals import FileError, check_no_tensor, check_shape, shown
-from unclump.files._table import Table, source_of
-from unclump.files.word2vec import promised
+from unclump.tables.files._numbers import fill, is_number, written
+from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, shown
+from unclump.tables.files._table import Table, source_of
+from unclump.tables.files.word2vec import promised
 
 FORMAT = "text"
 LONGEST_LINE = 2**24  # bytes: a million numbers

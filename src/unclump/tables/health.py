@@ -28,14 +28,14 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_generator, check_points
-from unclump._health_found import Group, Health
-from unclump._neighbours import neighbours
-from unclump._verdict import Evidence, Verdict, verdict
-from unclump.files import Table, bad_rows
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.rows import directions
 from unclump.measures.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
+from unclump.tables.files import Table, bad_rows
+from unclump.tables.findings import Group, Health
+from unclump.tables.neighbours import neighbours
+from unclump.tables.verdict import Evidence, Verdict, verdict
 
 __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 

@@ -7,9 +7,9 @@ from typing import Any, BinaryIO
 
 import torch
 
-from unclump.files._refusals import Entry, FileError, check_shape, choose, missing, parsing
-from unclump.files._table import Table, check_row_aligned, source_of
-from unclump.files._writing import copy_bytes, write_rows
+from unclump.tables.files._refusals import Entry, FileError, check_shape, choose, missing, parsing
+from unclump.tables.files._table import Table, check_row_aligned, source_of
+from unclump.tables.files._writing import copy_bytes, write_rows
 
 FORMAT = "safetensors"
 _CODES = {torch.float16: "F16", torch.bfloat16: "BF16", torch.float32: "F32", torch.float64: "F64"}

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.files._refusals import FileError, reason
+from unclump.tables.files._refusals import FileError, reason
 
 
 @runtime_checkable

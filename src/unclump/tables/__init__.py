@@ -1,0 +1,1 @@
+"""Tables of embeddings: files and their health."""
