@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import unclump as uc
-from unclump.figures import _axes, save_figure
+from unclump.figures.plots import _axes, save_figure
 
 D = 64
 PATIENCE = 20.0  # seconds: nothing larger is tried once a size takes this long

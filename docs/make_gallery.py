@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 import unclump as uc
-from unclump.figures import angle_histogram, direction_map, globe, nearest_angle_histogram, save_figure, spectrum
+from unclump.figures.plots import angle_histogram, direction_map, globe, nearest_angle_histogram, save_figure, spectrum
 
 FIGURES = {
     "pairwise angles": """\

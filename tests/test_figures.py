@@ -9,8 +9,8 @@ import torch
 from numpy.testing import assert_allclose
 
 import unclump as uc
-from unclump._figure_data import pair_angles, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
-from unclump.figures import (
+from unclump.figures.data import pair_angles, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
+from unclump.figures.plots import (
     angle_histogram,
     direction_map,
     globe,

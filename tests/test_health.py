@@ -13,7 +13,7 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from unclump.figures import uniform_density
+from unclump.figures.plots import uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap, cap_angle
 from unclump.tables.neighbours import neighbours
 

@@ -148,7 +148,7 @@ def _json(code: "Code") -> str:
 
 
 def _plot(code: "Code", path: Path) -> None:
-    from unclump.figures import angle_histogram, globe, save_figure
+    from unclump.figures.plots import angle_histogram, globe, save_figure
 
     title = f"{len(code.points)} points, smallest angle {math.degrees(code.min_angle):.4f}°"
     axes = globe(code.points) if code.points.shape[1] == 3 else angle_histogram(code.points)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float
 
-from unclump._figure_data import uniform_spectrum
-from unclump.figures import nearest_end, uniform_density
+from unclump.figures.data import uniform_spectrum
+from unclump.figures.plots import nearest_end, uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap_angle
 from unclump.report import svg
 from unclump.report.text import degrees

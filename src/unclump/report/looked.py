@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._figure_data import pair_angles
+from unclump.figures.data import pair_angles
 from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
 from unclump.report.text import name_html

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._figure_data import principal_plane, sample_rows
+from unclump.figures.data import principal_plane, sample_rows
 from unclump.report import svg
 from unclump.report.looked import Looked
 from unclump.report.text import escaped, visible

@@ -61,7 +61,7 @@ def uniform_spectrum(n: int, d: int) -> Float[np.ndarray, " d"]:
         Marchenko and Pastur. Distribution of eigenvalues for some sets of random matrices. 1967.
 
     Example:
-        >>> from unclump._figure_data import uniform_spectrum
+        >>> from unclump.figures.data import uniform_spectrum
         >>> uniform_spectrum(10**9, 4).round(4)  # many points fill all dimensions alike
         array([0.25, 0.25, 0.25, 0.25])
     """

@@ -15,7 +15,7 @@ from scipy.special import gammaln
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump._figure_data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
+from unclump.figures.data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.angles import nearest_angles
 from unclump.measures.rows import directions
