@@ -20,7 +20,7 @@ test: lint
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 demo: .venv/ready
-	$(BIN)/python -m unclump.dispersion.demo
+	$(BIN)/python -m unclump demo
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/steps.py

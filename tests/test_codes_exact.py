@@ -253,7 +253,7 @@ def test_bad_numbers_are_refused(n, d, error, message):
 
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (2, 2), (2, 3), (2, 5), (3, 1), (3, 2), (5, 1), (7, 1)])
 def test_fields_obey_their_laws(p, k):
-    field = _fields.Field(p, k)
+    field = fields.Field(p, k)
     add, times, q = field.sum, field.product, p**k
     a, b, c = np.indices((q, q, q))
     np.testing.assert_array_equal(times[a, add[b, c]], add[times[a, b], times[a, c]])
@@ -268,13 +268,13 @@ def test_fields_obey_their_laws(p, k):
 
 
 def test_the_golay_code_has_its_weights():
-    words = _lattices.golay()
+    words = lattices.golay()
     assert Counter(words.sum(axis=1).tolist()) == {0: 1, 8: 759, 12: 2576, 16: 759, 24: 1}
     assert len(np.unique(words, axis=0)) == 4096
 
 
 def test_every_leech_vector_sees_the_others_alike():
-    vectors = _lattices.leech().astype(np.int64)
+    vectors = lattices.leech().astype(np.int64)
     seen = {32: 1, 16: 4600, 8: 47104, 0: 93150, -8: 47104, -16: 4600, -32: 1}
     for index in (0, 50_000, 150_000):
         assert Counter((vectors @ vectors[index]).tolist()) == seen
@@ -296,7 +296,7 @@ def test_the_smallest_kerdock_code_is_the_24_cell():
 @pytest.mark.parametrize(("p", "k"), [(2, 1), (3, 1), (2, 2), (5, 1), (3, 2)])
 def test_quadrics_are_strongly_regular(p, k):
     q = p**k
-    collinear = _graphs.quadric(p, k)
+    collinear = graphs.quadric(p, k)
     assert collinear.shape == ((q + 1) * (q**3 + 1),) * 2
     some = np.random.default_rng(q).permutation(len(collinear))[:200]
     common = collinear[some].astype(np.float32) @ collinear[:, some].astype(np.float32)
@@ -307,10 +307,10 @@ def test_quadrics_are_strongly_regular(p, k):
 
 
 def test_the_smallest_isotropic_code_is_schlaeflis():
-    points = _graphs.embed(_graphs.quadric(2, 1), 6, near=1 / 4, far=-1 / 2)
+    points = graphs.embed(graphs.quadric(2, 1), 6, near=1 / 4, far=-1 / 2)
     check_spectrum(points, np.arange(27), SPECTRA[27, 6])
 
 
 def test_hoffman_and_singletons_graph_has_diameter_two_and_no_short_cycle():
-    a = _graphs.hoffman_singleton().astype(int)
+    a = graphs.hoffman_singleton().astype(int)
     np.testing.assert_array_equal(a @ a + a - 6 * np.eye(50), 1)

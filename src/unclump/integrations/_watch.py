@@ -12,7 +12,7 @@ from torch import Tensor
 from unclump._checks import check_choice, check_count, check_number
 from unclump.distributed.ranks import ranks_of
 from unclump.integrations._tables import local_rows, numbers_here
-from unclump.measures import angles
+from unclump.measures.angles import effective_rank, nearest_angles, spherical_variance
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")
 LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}  # the latter is at least 1 / d: silent for d <= 10
@@ -70,12 +70,12 @@ class Watch:
         if ranks.total < 2:
             return Seen({}, whole.new_zeros(0), "; ".join(faults) or "fewer than two rows have a direction")
         chosen = whole[_evenly(len(whole), ranks.total, self.rows)]
-        nearest = ranks_of(chosen, group).rows(measures.nearest_angles(chosen, gather=group)).cpu()
-        rank = measures.effective_rank(whole, gather=group)
+        nearest = ranks_of(chosen, group).rows(nearest_angles(chosen, gather=group)).cpu()
+        rank = effective_rank(whole, gather=group)
         found = {
             "min_angle": nearest.min().item(),
             "median_nearest_angle": nearest.median().item(),
-            "spherical_variance": measures.spherical_variance(whole, gather=group),
+            "spherical_variance": spherical_variance(whole, gather=group),
             "effective_rank": rank,
             "rank_share": rank / min(ranks.total, whole.shape[1]),
         }

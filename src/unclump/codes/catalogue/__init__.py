@@ -20,7 +20,7 @@ from jaxtyping import Float
 from unclump.codes.verify import minimal_angle
 from unclump.tables.files._writing import replacing
 
-SHIPPED = Path(__file__).parent / "catalogue"
+SHIPPED = Path(__file__).parent
 _INDEX = "index.json"
 _DIGITS = 1e-12  # radians by which points may miss the angle in the index
 

@@ -70,9 +70,9 @@ def exact_code(n: int, d: int) -> ExactCode | None:
     if n <= 2 * d:
         name = "regular simplex" if n <= d + 1 else "cross-polytope" if n == 2 * d else "orthogonal simplices"
         cosine = -1 / (n - 1) if n <= d + 1 else 0.0
-        return ExactCode(cosine, name, "Rankin 1955", partial(_polytopes.orthogonal_simplices, n, d))
+        return ExactCode(cosine, name, "Rankin 1955", partial(polytopes.orthogonal_simplices, n, d))
     if d == 2:
-        return ExactCode(cos(2 * pi / n), "regular polygon", "elementary", partial(_polytopes.polygon, n))
+        return ExactCode(cos(2 * pi / n), "regular polygon", "elementary", partial(polytopes.polygon, n))
     if (n, d) not in _CODES:
         return None
     return ExactCode(*_CODES[n, d])
@@ -100,30 +100,30 @@ def _first(build: Callable[[], Points], n: int, d: int) -> Points:
     return np.pad(points, ((0, 0), (0, d - points.shape[1])))
 
 
-def _whole(vectors: Callable[[], _lattices.Vectors]) -> Points:
-    return _polytopes.unit_rows(vectors().astype(np.float64))
+def _whole(vectors: Callable[[], lattices.Vectors]) -> Points:
+    return polytopes.unit_rows(vectors().astype(np.float64))
 
 
-def _section(vectors: Callable[[], _lattices.Vectors], *conditions: tuple[list[int], int]) -> Points:
+def _section(vectors: Callable[[], lattices.Vectors], *conditions: tuple[list[int], int]) -> Points:
     anchors, products = zip(*conditions, strict=True)
-    return _lattices.section(vectors(), anchors, products)
+    return lattices.section(vectors(), anchors, products)
 
 
 def _hoffman_singleton() -> Points:
-    return _graphs.embed(_graphs.hoffman_singleton(), 21, near=1 / 21, far=-3 / 7)
+    return graphs.embed(graphs.hoffman_singleton(), 21, near=1 / 21, far=-3 / 7)
 
 
 def _isotropic(p: int, k: int) -> Points:
     q = p**k
-    return _graphs.embed(_graphs.quadric(p, k), q * (q**2 - q + 1), near=1 / q**2, far=-1 / q)
+    return graphs.embed(graphs.quadric(p, k), q * (q**2 - q + 1), near=1 / q**2, far=-1 / q)
 
 
 def _signed(blocks: Callable[[], Bool[np.ndarray, "b d"]]) -> Callable[[], Points]:
-    return lambda: _signs.signed_blocks(blocks())
+    return lambda: signs.signed_blocks(blocks())
 
 
 def _icosahedron_less_a_point() -> Points:
-    return _polyhedra.icosahedron()[1:]
+    return polyhedra.icosahedron()[1:]
 
 
 _LEVENSHTEIN = "Levenshtein 1992"
@@ -135,45 +135,45 @@ _THREE_POINT = "Cohn, de Laat and Leijenhorst 2024"
 # by them, and by the roots of E8.
 _A, _B, _C = [4, 4], [4, 0, 4], [1, 1, -3] + [1] * 21
 _U, _V = [5, 1] + [1] * 22, [1, 5] + [1] * 22
-_in_e8 = partial(partial, _section, _lattices.e8)
-_in_leech = partial(partial, _section, _lattices.leech)
+_in_e8 = partial(partial, _section, lattices.e8)
+_in_leech = partial(partial, _section, lattices.leech)
 
 _CODES: dict[tuple[int, int], tuple[float, str, str, Callable[[], Points]]] = {
-    (7, 3): (_polyhedra.COSINE[7], "C3v arrangement of 7", _SCHUETTE, _polyhedra.points_7),
-    (8, 3): (_polyhedra.COSINE[8], "square antiprism", _SCHUETTE, _polyhedra.points_8),
-    (9, 3): (_polyhedra.COSINE[9], "triaugmented triangular prism", _SCHUETTE, _polyhedra.points_9),
-    (10, 3): (_polyhedra.COSINE[10], "C2v arrangement of 10", "Danzer 1986", _polyhedra.points_10),
-    (11, 3): (_polyhedra.COSINE[11], "icosahedron less a point", "Danzer 1986", _icosahedron_less_a_point),
-    (12, 3): (_polyhedra.COSINE[12], "icosahedron", "Fejes Tóth 1943", _polyhedra.icosahedron),
-    (13, 3): (_polyhedra.COSINE[13], "C4v arrangement of 13", "Musin and Tarasov 2012", _polyhedra.points_13),
-    (14, 3): (_polyhedra.COSINE[14], "D2d arrangement of 14", "Musin and Tarasov 2015", _polyhedra.points_14),
-    (24, 3): (_polyhedra.COSINE[24], "snub cube", "Robinson 1961", _polyhedra.snub_cube),
-    (10, 4): (1 / 6, "Petersen code", "Bachoc and Vallentin 2009", _polytopes.petersen),
-    (24, 4): (1 / 2, "24-cell", "de Laat, Leijenhorst and de Muinck Keizer 2024", _polytopes.cell_24),
-    (120, 4): ((1 + sqrt(5)) / 4, "600-cell", "Böröczky 1978", _polytopes.cell_600),
-    (16, 5): (1 / 5, "half-cube", _LEVENSHTEIN, partial(_polytopes.half_cube, 5)),
+    (7, 3): (polyhedra.COSINE[7], "C3v arrangement of 7", _SCHUETTE, polyhedra.points_7),
+    (8, 3): (polyhedra.COSINE[8], "square antiprism", _SCHUETTE, polyhedra.points_8),
+    (9, 3): (polyhedra.COSINE[9], "triaugmented triangular prism", _SCHUETTE, polyhedra.points_9),
+    (10, 3): (polyhedra.COSINE[10], "C2v arrangement of 10", "Danzer 1986", polyhedra.points_10),
+    (11, 3): (polyhedra.COSINE[11], "icosahedron less a point", "Danzer 1986", _icosahedron_less_a_point),
+    (12, 3): (polyhedra.COSINE[12], "icosahedron", "Fejes Tóth 1943", polyhedra.icosahedron),
+    (13, 3): (polyhedra.COSINE[13], "C4v arrangement of 13", "Musin and Tarasov 2012", polyhedra.points_13),
+    (14, 3): (polyhedra.COSINE[14], "D2d arrangement of 14", "Musin and Tarasov 2015", polyhedra.points_14),
+    (24, 3): (polyhedra.COSINE[24], "snub cube", "Robinson 1961", polyhedra.snub_cube),
+    (10, 4): (1 / 6, "Petersen code", "Bachoc and Vallentin 2009", polytopes.petersen),
+    (24, 4): (1 / 2, "24-cell", "de Laat, Leijenhorst and de Muinck Keizer 2024", polytopes.cell_24),
+    (120, 4): ((1 + sqrt(5)) / 4, "600-cell", "Böröczky 1978", polytopes.cell_600),
+    (16, 5): (1 / 5, "half-cube", _LEVENSHTEIN, partial(polytopes.half_cube, 5)),
     (27, 6): (1 / 4, "Schläfli configuration", _LEVENSHTEIN, _in_e8(([2], 2), ([1, 1, 1, 1], 2))),
     (56, 7): (1 / 3, "Gosset configuration", _LEVENSHTEIN, _in_e8(([2], 2))),
-    (240, 8): (1 / 2, "roots of E8", _KISSING, partial(_whole, _lattices.e8)),
+    (240, 8): (1 / 2, "roots of E8", _KISSING, partial(_whole, lattices.e8)),
     (162, 21): (1 / 7, "McLaughlin section of 162", _LEVENSHTEIN, _in_leech((_U, 24), (_A, 16), (_B, 16))),
     (275, 22): (1 / 6, "McLaughlin graph", _LEVENSHTEIN, _in_leech((_U, 24), (_A, 16))),
     (552, 23): (1 / 5, "276 equiangular lines", _LEVENSHTEIN, _in_leech((_U, 24))),
     (891, 22): (1 / 4, "Leech section of 891", _LEVENSHTEIN, _in_leech((_A, 16), (_B, 16))),
     (4600, 23): (1 / 3, "Leech section of 4600", _LEVENSHTEIN, _in_leech((_A, 16))),
-    (196560, 24): (1 / 2, "Leech lattice", _KISSING, partial(_whole, _lattices.leech)),
+    (196560, 24): (1 / 2, "Leech lattice", _KISSING, partial(_whole, lattices.leech)),
     (50, 21): (1 / 21, "Hoffman-Singleton graph", _THREE_POINT, _hoffman_singleton),
     (56, 20): (1 / 15, "Gewirtz graph", _THREE_POINT, _in_leech((_U, 24), (_V, 24), (_A, 16), (_C, 16))),
     (77, 21): (1 / 12, "M22 graph", _THREE_POINT, _in_leech((_U, 24), (_V, 24), (_A, 16))),
     (100, 22): (1 / 11, "Higman-Sims graph", _LEVENSHTEIN, _in_leech((_U, 24), (_V, 24))),
-    (40, 5): (1 / 2, "roots of D5", "", partial(_whole, partial(_lattices.root_system, 5))),
+    (40, 5): (1 / 2, "roots of D5", "", partial(_whole, partial(lattices.root_system, 5))),
     (72, 6): (1 / 2, "roots of E6", "", _in_e8(([2], 0), ([1, 1, 1, 1], 0))),
     (126, 7): (1 / 2, "roots of E7", "", _in_e8(([2], 0))),
-    (104, 13): (1 / 4, "signed lines of a plane of order 3", "", _signed(partial(_signs.plane, (0, 1, 3, 9)))),
-    (336, 21): (1 / 5, "signed lines of a plane of order 4", "", _signed(partial(_signs.plane, (0, 1, 4, 14, 16)))),
-    (512, 16): (1 / 3, "signed blocks of a biplane", "", _signed(_signs.biplane)),
-    (1024, 16): (3 / 7, "signed blocks of seven", "", _signed(_signs.blocks_of_seven)),
-    (2112, 32): (1 / 4, "Gold code and basis", "", partial(_signs.gold, 5)),
-    (4320, 16): (1 / 2, "Barnes-Wall lattice", "", partial(_whole, _lattices.barnes_wall)),
+    (104, 13): (1 / 4, "signed lines of a plane of order 3", "", _signed(partial(signs.plane, (0, 1, 3, 9)))),
+    (336, 21): (1 / 5, "signed lines of a plane of order 4", "", _signed(partial(signs.plane, (0, 1, 4, 14, 16)))),
+    (512, 16): (1 / 3, "signed blocks of a biplane", "", _signed(signs.biplane)),
+    (1024, 16): (3 / 7, "signed blocks of seven", "", _signed(signs.blocks_of_seven)),
+    (2112, 32): (1 / 4, "Gold code and basis", "", partial(signs.gold, 5)),
+    (4320, 16): (1 / 2, "Barnes-Wall lattice", "", partial(_whole, lattices.barnes_wall)),
     (49896, 22): (1 / 2, "laminated lattice in 22 dimensions", "", _in_leech((_A, 0), (_B, 0))),
     (93150, 23): (1 / 2, "laminated lattice in 23 dimensions", "", _in_leech((_A, 0))),
 }
