@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(items):
     So do those of the frameworks, which take long to import.
     """
     for item in items:
-        if "codes" in item.nodeid or "test_cli.py" in item.nodeid:
+        if "codes" in item.nodeid or "cli/test_command.py" in item.nodeid:
             item.add_marker(pytest.mark.xdist_group("codes"))
         elif "test_integrations" in item.nodeid:
             item.add_marker(pytest.mark.xdist_group("frameworks"))

@@ -14,7 +14,7 @@ import unclump as uc
 from tests.cases import value_and_gradient
 
 OBJECTIVES = [
-    *(uc.objective(name) for name in uc.objectives()),
+    *(uc.objective(name) for name in uc.list_objectives()),
     uc.Energy(uc.Laplace()),
     uc.MMD(uc.Laplace()),
     uc.Sliced(3, axis_aligned=True),

@@ -14,7 +14,7 @@ import sys
 import torch
 
 import unclump as uc
-from tests.tables import clump, seeded
+from tests.small_tables import clump, seeded
 
 STEPS = 1000
 

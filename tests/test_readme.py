@@ -26,7 +26,7 @@ def test_the_first_example_takes_the_nearest_apart(capsys):
 def test_every_objective_is_in_the_table():
     import unclump as uc
 
-    for name in uc.objectives():
+    for name in uc.list_objectives():
         assert f"`{type(uc.objective(name)).__name__}(" in README
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import unclump as uc
-from tests.tables import clump, seeded
+from tests.small_tables import clump, seeded
 from unclump.cli import main
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import unclump as uc
-from tests.tables import clump
+from tests.small_tables import clump
 from unclump.cli import main
 
 

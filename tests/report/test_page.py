@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 
 import unclump as uc
 from tests.report.conftest import HOSTILE
-from tests.tables import clump, seeded
+from tests.small_tables import clump, seeded
 from unclump.report import report
 from unclump.report.comparison import compare
 from unclump.report.looked import look

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 
 from unclump._checks import check_choice
+from unclump._text import shown
 from unclump.cli._tables import read_lines
 from unclump.objectives import Objective, objective
 from unclump.tables.files import FileError, Table
-from unclump.tables.files._refusals import shown
 
 _CIRCLES = 32  # a step of this many on the whole table goes where hundreds of steps of one circle go
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unclump.tables.files._writing import replacing
+from unclump._atomic_write import replacing
 
 if TYPE_CHECKING:
     from unclump.codes import Code

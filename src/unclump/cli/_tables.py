@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from unclump._text import shown
 from unclump.tables.files import FileError, Table, bad_rows, check_target, load
-from unclump.tables.files._refusals import about, check_regular, shown
+from unclump.tables.files._refusals import about, check_regular
 
 _MOST_LISTED = 5
 # Advice of the library, and what it is on the command line.

@@ -45,8 +45,8 @@ def add_to(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Find the code, print it, write what was asked for."""
+    from unclump._text import shown
     from unclump.cli._output import check_output, write_points
-    from unclump.tables.files._refusals import shown
 
     check_output(chosen.output)
     code = _find(chosen)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from unclump._text import shown
 from unclump.tables.files import FileError, Table, save
-from unclump.tables.files._refusals import shown
 
 EXAMPLES = """examples:
   unclump place words.npz --new tokens.txt -o longer.npz       a row for each name in tokens.txt

@@ -43,9 +43,9 @@ def run(chosen: argparse.Namespace) -> None:
     """Read, measure, write the page, say where it is."""
     import torch
 
+    from unclump._text import shown
     from unclump.cli._tables import load_table
     from unclump.report import report
-    from unclump.tables.files._refusals import shown
 
     output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
     inputs = [path for path in (chosen.file, chosen.other) if path is not None]
@@ -80,8 +80,8 @@ def _check_output(output: Path, tables: "Sequence[Table]") -> None:
 
 
 def _write(output: Path, page: str) -> None:
+    from unclump._atomic_write import replacing
     from unclump.tables.files._refusals import about
-    from unclump.tables.files._writing import replacing
 
     with about(output), replacing(output) as file:
         file.write(page.encode("utf-8"))

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from unclump._checks import check_count, check_positive
+from unclump._text import shown
 from unclump.tables.files import Table, save
-from unclump.tables.files._refusals import shown
 
 EXAMPLES = """examples:
   unclump spread words.npz -o spread.npz                        open the whole table

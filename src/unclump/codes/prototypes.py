@@ -53,7 +53,7 @@ def prototypes(
     Args:
         classes: How many, at least two.
         d: In how many dimensions, at least two.
-        objective: What to disperse by: a module, or the name of one, see `unclump.objectives`. None is `MaxMin()`, and
+        objective: What to disperse by: a module, or the name of one, see `list_objectives`. None is `MaxMin()`, and
             nothing to be dispersed where the code is proved to be the best. For points that an objective alone has
             made, whatever is known, call `disperse`.
         steps: How many updates.

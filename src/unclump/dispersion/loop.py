@@ -69,7 +69,7 @@ def disperse(
     Args:
         x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero.
             They are put on the sphere; the input is never changed. Half precision is computed in float32.
-        objective: Maps embeddings to a scalar, lower being better; or the name of one, see `unclump.objectives`. With
+        objective: Maps embeddings to a scalar, lower being better; or the name of one, see `list_objectives`. With
             ``gather=Shards()`` the points are this rank's rows of a table that is spread over ranks, all of which make
             the same call; batches are drawn from the whole table, with the first rank's generator.
         steps: How many updates.

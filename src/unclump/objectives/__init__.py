@@ -32,18 +32,18 @@ _OBJECTIVES: dict[str, type[Objective]] = {
 _KERNELS: dict[str, type[Kernel]] = {"gaussian": Gaussian, "laplace": Laplace, "riesz": Riesz}
 
 
-def objectives() -> tuple[str, ...]:
+def list_objectives() -> tuple[str, ...]:
     """The names that `objective` understands.
 
     Example:
-        >>> objectives()[:3]
+        >>> list_objectives()[:3]
         ('max_min', 'koleo', 'energy')
     """
     return tuple(_OBJECTIVES)
 
 
 def objective(name: str, **options: Any) -> Objective:
-    """The objective of that name, for configuration files; see `objectives`.
+    """The objective of that name, for configuration files; see `list_objectives`.
 
     A kernel may be given as a value, by its name, or as a mapping with its name and options.
 
@@ -100,13 +100,13 @@ __all__ = [
     "Uniformity",
     "energy",
     "koleo",
+    "list_objectives",
     "lloyd",
     "log_det",
     "max_min",
     "mmd",
     "negative_spherical_variance",
     "objective",
-    "objectives",
     "polarization",
     "sliced",
     "ssw",

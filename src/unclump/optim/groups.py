@@ -96,6 +96,7 @@ def signed_lr(group: Group) -> float:
 
 
 def euclidean_sgd(group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[Group]) -> None:
+    """Torch's SGD, for groups with `sphere=False`."""
     buffers = [state.get("momentum_buffer") for state in states] if group["momentum"] != 0 else []
     sgd(
         parameters,
@@ -114,6 +115,7 @@ def euclidean_sgd(group: Group, parameters: list[Tensor], gradients: list[Tensor
 
 
 def euclidean_adam(group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[Group]) -> None:
+    """Torch's Adam, for groups with `sphere=False`."""
     if any(grad.is_sparse for grad in gradients):
         raise ValueError(
             "expected dense gradients in a group with sphere=False, got sparse; use torch.optim.SparseAdam"
@@ -154,6 +156,7 @@ def check_options(param_group: Group, defaults: Group) -> None:
 
 
 def check_point_parameter(x: Tensor) -> None:
+    """Refuse a parameter whose rows cannot be points of a sphere."""
     if not x.is_floating_point():
         raise TypeError(f"expected a floating-point parameter, got {x.dtype}; convert with .float()")
     if x.ndim == 0 or x.shape[-1] < 2:
@@ -166,6 +169,7 @@ def check_point_parameter(x: Tensor) -> None:
 
 
 def check_betas(betas: tuple[float, float]) -> None:
+    """Refuse decay rates outside of [0, 1)."""
     for beta in betas:
         check_not_negative("betas", beta)
         if beta >= 1:
@@ -173,6 +177,7 @@ def check_betas(betas: tuple[float, float]) -> None:
 
 
 def check_not_negative(name: str, value: float) -> None:
+    """Refuse a number that is negative or not finite."""
     check_number(name, value)
     if not 0 <= value < float("inf"):
         raise ValueError(f"expected {name} >= 0 and finite, got {value!r}")

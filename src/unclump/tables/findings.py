@@ -7,10 +7,10 @@ from typing import Any
 
 from torch import Tensor
 
+from unclump._text import shown
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables.files import BadRow
-from unclump.tables.files._refusals import shown
 from unclump.tables.verdict import Verdict, count
 
 _GROUPS = 10  # that are listed

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from unclump._atomic_write import replacing
 from unclump.codes.verify import minimal_angle
-from unclump.tables.files._writing import replacing
 
 SHIPPED = Path(__file__).parent
 _INDEX = "index.json"

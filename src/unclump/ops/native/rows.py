@@ -29,7 +29,7 @@ def sgd_update(
     momentum: float,
     retraction: str,
 ) -> None:
-    """`unclump.ops.row_update.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
+    """`row_update.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
     tables = arrays(x, grad, momentum_buffer, rows)
     choices = float(lr), float(momentum), retraction == "exp"
     _sgd_by_team(*tables, *choices, threads_for(grad))
@@ -50,7 +50,7 @@ def adam_update(
     eps: float,
     retraction: str,
 ) -> None:
-    """`unclump.ops.row_update.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
+    """`row_update.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
     where `lazy` on those with a gradient.
     """
     tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)

@@ -16,6 +16,8 @@ from typing import BinaryIO
 
 import torch
 
+from unclump._atomic_write import replacing
+from unclump._text import FileError, shown
 from unclump.tables.files import (
     archives,
     arrays,
@@ -27,9 +29,8 @@ from unclump.tables.files import (
     torch_files,
     word2vec,
 )
-from unclump.tables.files._refusals import FLOATS, FileError, about, check_regular, parsing, shown
+from unclump.tables.files._refusals import FLOATS, about, check_regular, parsing
 from unclump.tables.files._table import BadRow, Source, Table, bad_rows
-from unclump.tables.files._writing import replacing
 
 __all__ = ["BadRow", "FileError", "Source", "Table", "bad_rows", "check_target", "load", "save", "was_read"]
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import numpy as np
 import torch
 
-from unclump.tables.files._refusals import FileError, shown
+from unclump._text import FileError, shown
 from unclump.tables.files._writing import blocks
 
 _MOST_DIGITS = 9

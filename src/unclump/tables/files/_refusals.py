@@ -9,26 +9,13 @@ from pathlib import Path
 
 import torch
 
+from unclump._text import FileError, printable, reason, shown
+
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_MOST_SHOWN = 60  # characters of a name in a message
 _MOST_LISTED = 8  # arrays of a file in a message
 _NAME_KEYS = ("names", "name", "words", "word", "tokens", "token", "vocab", "labels", "label", "keys", "key", "text")
 _UNPACKED = 2**28  # bytes; below this no archive is worth a second look
 _LARGEST_RATIO = 100  # embeddings pack to a half, strings to a twentieth; a bomb to a thousandth
-
-
-class FileError(ValueError):
-    """A file that is refused: one line that says which, why, and what to do."""
-
-
-def shown(text: object) -> str:
-    """Text from outside, safe to print: one line, no control characters, not too long."""
-    line = _printable(str(text))
-    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN // 2]}...{line[-_MOST_SHOWN // 2 :]}"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 @contextmanager
@@ -37,11 +24,11 @@ def about(path: Path) -> Iterator[None]:
     try:
         yield
     except FileError as error:
-        raise FileError(_printable(f"{path}: {error}")) from error.__cause__
+        raise FileError(printable(f"{path}: {error}")) from error.__cause__
     except MemoryError:
-        raise FileError(_printable(f"{path}: needs more memory than there is")) from None
+        raise FileError(printable(f"{path}: needs more memory than there is")) from None
     except OSError as error:
-        raise FileError(_printable(f"{path}: {reason(error)}")) from error
+        raise FileError(printable(f"{path}: {reason(error)}")) from error
 
 
 @contextmanager
@@ -53,13 +40,6 @@ def parsing(what: str, errors: tuple[type[Exception], ...] = (Exception,)) -> It
         raise
     except errors as error:
         raise FileError(f"{what}: {reason(error)}") from error
-
-
-def reason(error: BaseException) -> str:
-    """What an exception says, in one line."""
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    line = _printable(next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__))[:200]
-    return line[0].lower() + line[1:]
 
 
 def check_regular(path: Path) -> None:

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump.tables.files._refusals import FLOATS, FileError, shown
+from unclump._text import FileError, shown
+from unclump.tables.files._refusals import FLOATS
 
 _Layout = TypeVar("_Layout")
 

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from unclump.tables.files._refusals import FileError, parsing
+from unclump._text import FileError
+from unclump.tables.files._refusals import parsing
 
 
 def token_names(folder: Path, rows: int) -> list[str] | None:

@@ -12,7 +12,8 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
-from unclump.tables.files._refusals import FileError, check_shape, check_unpacked, choose, choose_names, parsing, shown
+from unclump._text import FileError, shown
+from unclump.tables.files._refusals import check_shape, check_unpacked, choose, choose_names, parsing
 from unclump.tables.files._table import Table, check_row_aligned, source_of
 from unclump.tables.files._writing import BLOCK, copy_bytes
 from unclump.tables.files.arrays import Header, mapped, read_header, tensor_of, write_array

@@ -10,7 +10,8 @@ from typing import BinaryIO, Literal
 import numpy as np
 import torch
 
-from unclump.tables.files._refusals import Entry, FileError, check_no_tensor, check_shape, choose, parsing
+from unclump._text import FileError
+from unclump.tables.files._refusals import Entry, check_no_tensor, check_shape, choose, parsing
 from unclump.tables.files._table import Table, source_of
 from unclump.tables.files._writing import Reader, Writer, write_rows
 

@@ -12,8 +12,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from unclump._text import FileError, reason, shown
 from unclump.tables.files._numbers import fill, is_number, written
-from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, reason, shown
+from unclump.tables.files._refusals import check_no_tensor, check_shape
 from unclump.tables.files._table import Table, source_of
 from unclump.tables.files.text import LONGEST_LINE
 

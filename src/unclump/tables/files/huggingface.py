@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from unclump._atomic_write import replacing, replacing_folder
+from unclump._text import FileError, shown
 from unclump.tables.files import safetensors_files
-from unclump.tables.files._refusals import Entry, FileError, listed, parsing, shown
+from unclump.tables.files._refusals import Entry, listed, parsing
 from unclump.tables.files._table import Table, source_of
 from unclump.tables.files._tokenizers import token_names
-from unclump.tables.files._writing import replacing, replacing_folder
 
 FORMAT = "huggingface"
 # What the families call the table their tokens are looked up in, the shared one of encoder and decoder first.

@@ -9,17 +9,8 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
-from unclump.tables.files._refusals import (
-    Entry,
-    FileError,
-    check_shape,
-    check_unpacked,
-    choose_names,
-    listed,
-    missing,
-    parsing,
-    shown,
-)
+from unclump._text import FileError, shown
+from unclump.tables.files._refusals import Entry, check_shape, check_unpacked, choose_names, listed, missing, parsing
 from unclump.tables.files._table import Table, source_of
 
 FORMAT = "parquet"

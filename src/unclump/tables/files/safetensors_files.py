@@ -7,7 +7,8 @@ from typing import Any, BinaryIO
 
 import torch
 
-from unclump.tables.files._refusals import Entry, FileError, check_shape, choose, missing, parsing
+from unclump._text import FileError
+from unclump.tables.files._refusals import Entry, check_shape, choose, missing, parsing
 from unclump.tables.files._table import Table, check_row_aligned, source_of
 from unclump.tables.files._writing import copy_bytes, write_rows
 

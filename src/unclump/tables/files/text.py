@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
+from unclump._text import FileError, shown
 from unclump.tables.files._numbers import fill, is_number, written
-from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, shown
+from unclump.tables.files._refusals import check_no_tensor, check_shape
 from unclump.tables.files._table import Table, source_of
 from unclump.tables.files.word2vec import promised
 

@@ -13,7 +13,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from unclump.tables.files._refusals import Entry, FileError, check_shape, choose, choose_names, parsing, shown
+from unclump._text import FileError, shown
+from unclump.tables.files._refusals import Entry, check_shape, choose, choose_names, parsing
 from unclump.tables.files._table import Table, check_row_aligned, source_of
 
 FORMAT = "torch"

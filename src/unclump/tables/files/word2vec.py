@@ -8,8 +8,9 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
+from unclump._text import FileError, shown
 from unclump.tables.files._numbers import is_number
-from unclump.tables.files._refusals import FileError, check_no_tensor, check_shape, shown
+from unclump.tables.files._refusals import check_no_tensor, check_shape
 from unclump.tables.files._table import Table, source_of
 from unclump.tables.files._writing import blocks
 

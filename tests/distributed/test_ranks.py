@@ -1,0 +1,89 @@
+"""Objectives on real processes, started as `torchrun` starts them: what each checks is in `tests/ranks.py`."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+import unclump as uc
+from unclump.distributed.ranks import Alone
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment():
+    here = os.pathsep.join([str(Path(uc.__file__).parent.parent), str(ROOT)])
+    return {**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"}
+
+
+def run(processes, program, folder):
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    done = subprocess.run(
+        [*command, *program], cwd=folder, env=environment(), capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+
+
+def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
+    """And a run that three began is one that two can end."""
+    everything = "objectives,company,measures,training,draws,ties,groups,dtensor,differences_are_refused,disperse"
+    run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
+    waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
+    assert len(waited) == 2  # of the third, which died
+    assert max(waited) < 25
+    again = "objectives,company,measures,training,dtensor,disperse"
+    run(2, ["-m", "tests.ranks", f"{again},fsdp,replicas,metric", str(tmp_path)], ROOT)
+
+
+def test_examples_of_the_page_run(tmp_path):
+    """All of them in one launch: torch takes longer to start than they take."""
+    plain, *programs = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "distributed.md").read_text(), re.DOTALL)
+    exec(compile(plain, "distributed.md", "exec"), {})
+    starts, ends = 'dist.init_process_group("gloo")', "dist.destroy_process_group()"
+    together = re.sub(rf"{re.escape(starts)}.*", "", "\n".join(programs)).replace(ends, "")  # once in a launch
+    (tmp_path / "example.py").write_text(f"import torch.distributed as dist\n{starts}\n{together}\n{ends}\n")
+    run(2, [str(tmp_path / "example.py")], tmp_path)
+    assert (tmp_path / "state" / "latest").read_text() == "step-51"
+
+
+def test_one_process_needs_no_group(points):
+    x = points(6, 4)
+    assert_close(uc.KoLeo(gather=True)(x), uc.KoLeo()(x))
+    assert repr(uc.KoLeo(gather=True)) == "KoLeo(distance='chordal', neighbours='exact', gather=True)"
+    assert repr(uc.SphericalVariance(gather=uc.Shards())) == "SphericalVariance(gather=Shards())"
+
+
+def test_processes_that_were_started_must_be_introduced(points, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    with pytest.raises(RuntimeError, match=r"on one of 3 processes; call torch\.distributed\.init_process_group"):
+        uc.KoLeo(gather=True)(points(6, 4))
+
+
+def test_alone_everything_is_here(points):
+    x, ranks = points(4, 3), Alone(points(4, 3))
+    assert_close([ranks.sum(x), ranks.minimum(x), ranks.maximum(x), ranks.rows(x), ranks.agree(x)], [x] * 5)
+    assert list(ranks.ring(x)) == []
+    assert ranks.total == 4
+    assert_close(ranks.send_back(x[:2], torch.tensor([3, 3]))[3], x[0] + x[1])
+
+
+def test_a_run_alone_takes_shards_and_refuses_averages(points):
+    x = points(6, 3)
+    spread, plain = (uc.disperse(x, uc.KoLeo(gather=gather), steps=3) for gather in (uc.Shards(), False))
+    assert_close(spread.points, plain.points)
+    with pytest.raises(ValueError, match=r"expected gather=unclump\.Shards\(\)"):
+        uc.disperse(x, uc.KoLeo(gather=True), steps=3)
+
+
+def test_importing_unclump_loads_neither_the_checkpoints_of_torch_nor_frameworks():
+    """Seconds of imports that a table in one process has no use for."""
+    script = """
+import sys, unclump
+assert not {"torch.distributed.checkpoint", "unclump.integrations", "transformers", "lightning"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, env=environment())

@@ -1,0 +1,271 @@
+"""Verdicts on prototypes: contrived runs on both sides of each rule, and errors of what is independent."""
+
+import importlib
+import statistics
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+DIMENSIONS = [50, 100, 200]
+ENDS = ["MM squared", "MHE RBF", "random"]
+
+
+@pytest.fixture(autouse=True)
+def _among_the_experiments(monkeypatch):
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
+
+
+def module(name):
+    return importlib.import_module(f"_prototype_{name}")
+
+
+def around(place, count):
+    """Numbers whose sum is zero."""
+    return place - (count - 1) / 2
+
+
+class World:
+    """Runs in which every row has the accuracy and the angle that it is given in the mean, and noise around it.
+
+    Without more, all sets have 20%, and angles are the paper's. A backbone is worth several points, to all rows alike;
+    noise is not: it is larger the later a row is.
+    """
+
+    def __init__(self, *, accuracy=None, angle=None, tuned=None, end=None, noise=0.001, angle_noise=0.0001, **choices):
+        self.given = {"accuracy": accuracy or {}, "angle": angle or {}, "tuned": tuned or {}, "end": end or {}}
+        self.noise, self.angle_noise = noise, angle_noise
+        self.kind, self.classes = choices.get("kind", "tiny"), choices.get("classes", 200)
+        sets = module("sets")
+        left = choices.get("left_out", ())
+        self.results = {
+            "dimensions": choices.get("dimensions", DIMENSIONS),
+            "rows": [row for row in (*sets.PAPER_ROWS, *sets.BEYOND) if row not in left],
+            "backbones": choices.get("backbones", 3),
+            "seeds": choices.get("seeds", 4),
+            "set_seeds": 4,
+            "end_rows": [row for row in (*ENDS, "softmax") if row not in left],
+            "end_dimensions": [50],
+            "end_channels": [4, 8],
+            "end_epochs": 7,
+            "end_seeds": choices.get("end_seeds", 4),
+            "epochs": 5,
+            "px": 32,
+        }
+        self.images = SimpleNamespace(train=range(900), val=range(400), skipped=[])
+
+    def loudness(self, row):
+        return 1 + [*self.results["rows"], STEEP].index(row)
+
+    def of(self, what, row, d, default):
+        return self.given[what].get((row, d), self.given[what].get(row, default))
+
+    def angle(self, row, d):
+        printed = module("sets").paper("MM squared" if row == module("sets").EQUAL else row, d)
+        return self.of("angle", row, d, printed[2] if printed else module("sets").paper("SSW 1", d or 50)[2])
+
+    def sets(self):
+        for row in (*self.results["rows"], STEEP):
+            random = row == "random"
+            for d in self.results["dimensions"] if row not in ("softmax", "trained, with KoLeo") else ():
+                starts = 21 if random else self.results["set_seeds"]
+                for seed in range(starts):
+                    moved = (0.005 if random else self.angle_noise * self.loudness(row)) * around(seed, starts)
+                    yield {"row": row, "d": d, "seed": seed, "min_angle": self.angle(row, d) + moved, "variance": 0.9}
+
+    def accuracies(self, stage):
+        ends = stage == "end"
+        keys = ("end_rows", "end_dimensions", "end_seeds") if ends else ("rows", "dimensions", "seeds")
+        rows, dimensions, seeds = (self.results[key] for key in keys)
+        backbones = 1 if ends else self.results["backbones"]
+        for backbone in range(backbones):
+            for row in rows:
+                for d in [self.classes] if row == "softmax" else dimensions:
+                    for seed in range(seeds):
+                        learned = {"min_angle": 1.2, "variance": 0.9} if row == "trained, with KoLeo" else {}
+                        known = {} if ends else {"backbone": backbone}
+                        value = self.of("end" if ends else "accuracy", row, d, 20.0) + 3 * backbone + seed / 10
+                        noise = around(backbone, backbones) + around(seed, seeds)
+                        value += noise * self.noise * self.loudness(row)
+                        yield {"row": row, "d": d, "seed": seed, "accuracy": value} | known | learned
+
+    def rates(self):
+        sets = module("sets")
+        for row, (objective, optimiser, *_) in sets.PAPER_ROWS.items():
+            way = sets.PROJECTED if optimiser == sets.PROJECTED else sets.RIEMANNIAN
+            for d in self.results["dimensions"]:
+                angle = self.of("tuned", row, d, self.angle("MM squared", d))
+                yield {"objective": objective, "way": way, "d": d, "lr": 0.1, "min_angle": angle}
+
+    def summary(self):
+        records = {"set": list(self.sets()), "rate": list(self.rates())}
+        records |= {stage: list(self.accuracies(stage)) for stage in ("frozen", "end")}
+        records["backbone"] = [{"accuracy": 25.0}] * self.results["backbones"]
+        return module("summary").summarise(self, records)
+
+    def report(self):
+        return module("report").report(self.summary())
+
+
+def judged(claim, **choices):
+    """The verdict on the one claim that has this in it, and its evidence."""
+    (found,) = [one for one in World(**choices).report()["findings"] if claim in one["claim"]]
+    return found["verdict"], found["evidence"]
+
+
+MM, PROJECTED, EQUAL = "MM squared", "MM squared, projected", "MM squared, projected, same rate"
+STEEP = "MHE Riesz geodesic, s = 8"
+RBF, RIESZ, BLOCKS = "MHE RBF", "MHE Riesz geodesic", "orthonormal blocks"
+CODE, ORDERED = "spherical code", "spherical code, in order"
+FITTED = "(rate 0.1, momentum 0.9) separates"
+PREDICTS = "does not predict accuracy"
+NARROW = {RBF: 1.0, MM: 1.4, BLOCKS: 1.0, "KoLeo": 1.4}
+LOUD = {"noise": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("claim", "choices", "wanted"),
+    [
+        ("the paper's column", {}, "confirmed"),
+        ("the paper's column", {"angle": {("KoLeo", 100): 1.473}}, "confirmed"),
+        ("the paper's column", {"angle": {("KoLeo", 100): 1.48}}, "refuted"),
+        (FITTED, {}, "confirmed"),
+        (FITTED, {"angle": {(PROJECTED, 100): 1.515}}, "refuted"),
+        (FITTED, {"angle_noise": 0.5}, "open"),
+        ("separates the prototypes better than with projected steps at the same", {}, "refuted"),
+        ("separates the prototypes better than with projected steps at the same", {"angle": {EQUAL: 1.3}}, "confirmed"),
+        ("separates the prototypes better than with projected steps at the same", {"angle_noise": 0.5}, "open"),
+        ("when both rates are tuned", {}, "refuted"),
+        ("when both rates are tuned", {"tuned": {PROJECTED: 1.4}}, "confirmed"),
+        ("when both rates are tuned", {"tuned": {(PROJECTED, 50): 1.4}}, "refuted"),
+        ("rate and momentum, not geometry", {}, "new"),
+        ("rate and momentum, not geometry", {"angle": {(EQUAL, 50): 1.43}}, "not borne out"),
+        ("rate and momentum, not geometry", {"angle": {PROJECTED: 1.46, MM: 1.46, EQUAL: 1.46}}, "not borne out"),
+        ("those of exponent 8", {"angle": {(STEEP, 50): 1.44, (STEEP, 100): 1.57, (STEEP, 200): 1.58}}, "new"),
+        (
+            "those of exponent 8",
+            {"angle": {(STEEP, 50): 1.45, (STEEP, 100): 1.57, (STEEP, 200): 1.58}},
+            "not borne out",
+        ),
+        ("random points have too", {"angle": {("random", 200): 1.31}}, "new"),
+        ("random points have too", {"angle": {("random", 200): 1.25}}, "not borne out"),
+        ("random points have too", {"angle": {("random", 100): 1.40}}, "not borne out"),
+        ("also classifies better", {"accuracy": {(MM, 50): 21}}, "confirmed"),
+        ("also classifies better", {"accuracy": {(MM, 50): 19}}, "refuted"),
+        ("also classifies better", {"accuracy": {(MM, 50): 21}, **LOUD}, "open"),
+        ("at the same rate and momentum.", {"accuracy": {MM: 21}}, "confirmed"),
+        ("at the same rate and momentum.", {"accuracy": {MM: 21, (MM, 200): 19}}, "refuted"),
+        ("at the same rate and momentum.", {"accuracy": {MM: 21}, **LOUD}, "open"),
+        (PREDICTS, {"accuracy": {(BLOCKS, 100): 21}, "angle": NARROW}, "confirmed"),
+        (PREDICTS, {"accuracy": {MM: 21, "KoLeo": 21}, "angle": NARROW}, "refuted"),
+        (PREDICTS, {"accuracy": {MM: 21, "KoLeo": 21}, "angle": NARROW, **LOUD}, "open"),
+        (PREDICTS, {"accuracy": {RBF: 25}, "angle": dict.fromkeys(NARROW, 1.4)}, "open"),
+        ("classifies best", {"accuracy": {(RBF, 50): 21}}, "confirmed"),
+        ("classifies best", {"accuracy": {(RBF, 50): 21, ("Sliced 1", 50): 22}}, "refuted"),
+        ("classifies best", {"accuracy": {(RBF, 50): 21}, **LOUD}, "open"),
+        ("MHE degrades", {"accuracy": {(RBF, 200): 18, (RIESZ, 200): 18}}, "confirmed"),
+        ("MHE degrades", {"accuracy": {(RBF, 200): 19.5, (RIESZ, 200): 18}}, "refuted"),
+        ("MHE degrades", {"accuracy": {(RBF, 200): 18, (RIESZ, 200): 18}, **LOUD}, "open"),
+        ("Random orthonormal blocks", {"accuracy": {BLOCKS: 21}}, "new"),
+        ("Random orthonormal blocks", {"accuracy": {BLOCKS: 21, (BLOCKS, 100): 19}}, "not borne out"),
+        ("Random orthonormal blocks", {"accuracy": {BLOCKS: 21}, **LOUD}, "not borne out"),
+        ("in which order", {"accuracy": {(CODE, 100): 21}}, "new"),
+        ("in which order", {"accuracy": {(ORDERED, 50): 21}}, "new"),
+        ("in which order", {"accuracy": {(CODE, 100): 21}, **LOUD}, "not borne out"),
+        ("better than every set", {"accuracy": {"softmax": 21}}, "new"),
+        ("better than every set", {"accuracy": {"softmax": 21, (CODE, 100): 22}}, "not borne out"),
+        ("better than every set", {"accuracy": {"softmax": 21}, **LOUD}, "not borne out"),
+        ("Trained end to end", {"end": {MM: 21, RBF: 22}}, "confirmed"),
+        ("Trained end to end", {"end": {MM: 19, RBF: 22}}, "refuted"),
+        ("Trained end to end", {"end": {MM: 21, RBF: 22}, **LOUD}, "open"),
+        ("Trained end to end", {"end": {MM: 21, RBF: 22}, "end_seeds": 1}, "open"),
+    ],
+)
+def test_each_rule_decides_both_ways(claim, choices, wanted):
+    found, evidence = judged(claim, **choices)
+    assert found == wanted, evidence
+
+
+def test_one_backbone_and_one_seed_settle_nothing_about_accuracy():
+    findings = World(accuracy={MM: 30}, backbones=1, seeds=1).report()["findings"]
+    assert {one["verdict"] for one in findings if "Frozen" in one["evidence"]} == {"open", "not borne out"}
+
+
+def test_the_evidence_has_the_numbers():
+    column = judged("the paper's column", angle={("KoLeo", 100): 1.5})[1]
+    assert "KoLeo in 100: 1.500 (1.500 to 1.500; 1.520 at the best rate tried), printed 1.44" in column
+    assert "26 of 27" in column
+    assert "100: +2.00 ± 0.0" in judged("also classifies better", accuracy={(MM, 100): 22})[1]
+    assert "no such pair" in judged(PREDICTS, angle=dict.fromkeys(NARROW, 1.4))[1]
+    assert f"{BLOCKS} over KoLeo in 50" in judged(PREDICTS, angle=NARROW)[1]
+    right = {"angle": {CODE: 1.5708, ORDERED: 1.5708}}
+    assert "cross-polytope" in judged("in which order", **right)[1]
+    assert "cross-polytope" not in judged("in which order", angle={CODE: 1.4, ORDERED: 1.4})[1]
+    told = "Clearly above: 1, clearly below: 1, not told apart: 0"
+    assert told in judged("Trained end to end", end={MM: 19, RBF: 22})[1]
+    assert "44 of 45 sets are clearly below it" in judged("every set", accuracy={"softmax": 21, (CODE, 100): 22})[1]
+    assert "standard error of 2.0 points" in judged("Trained end to end")[1]  # a fifth of 400 images
+
+
+def test_the_error_is_that_of_backbones():
+    over_runs = module("summary").over_runs
+    runs = [(0, 20.0), (0, 20.2), (1, 23.0), (1, 23.2), (2, 26.0), (2, 26.2)]
+    found = over_runs(runs)
+    assert found["mean"] == pytest.approx(23.1)
+    assert found["error"] == pytest.approx(statistics.stdev([20.1, 23.1, 26.1]) / 3**0.5)
+    assert (found["n"], found["over"]) == (3, "backbones")
+    single = over_runs(runs[:2])
+    assert single["error"] == pytest.approx(0.1)
+    assert (single["n"], single["over"]) == (2, "runs")
+    networks = over_runs([(None, 5.0), (None, 6.0), (None, 7.0)])  # trained end to end
+    assert (networks["n"], networks["over"]) == (3, "runs")
+
+
+def test_differences_are_taken_on_the_same_backbone_with_the_same_seed():
+    """What the backbones differ by, three points, is not in the error of a difference."""
+    summary = World(accuracy={MM: 21, "softmax": 22}).summary()
+    found = summary["rows"][MM]["50"]
+    assert found["accuracy"]["error"] > 1
+    for key, wanted in (("over_random", 1.0), ("over_softmax", -1.0)):
+        assert found[key]["mean"] == pytest.approx(wanted, abs=0.02)
+        assert 0 < found[key]["error"] < 0.02
+        assert (found[key]["n"], found[key]["over"]) == (3, "backbones")
+    assert "over_random" not in summary["rows"]["random"]["50"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "wanted"),
+    [
+        ({}, "standard error over 3 backbones, on each the mean over the same 4 seeds"),
+        ({"backbones": 1}, "standard error over 4 seeds of prototypes and heads on a single backbone: the error says"),
+        ({"backbones": 1, "seeds": 1}, "one run, without an error"),
+        ({"end_seeds": 3}, "standard error over 3 networks"),
+        ({"end_seeds": 1}, "one network each"),
+    ],
+)
+def test_the_page_says_what_the_errors_are(choices, wanted):
+    assert wanted in "\n".join(World(**choices).report()["table"])
+
+
+def test_other_images_have_no_column_of_the_paper():
+    mine, other = World().report(), World(kind="omniglot", classes=659).report()
+    columns = [line for line in mine["table"] if line.startswith("| prototypes")]
+    assert columns[0].count(": paper") == columns[1].count(": paper") == 3
+    assert not any(": paper" in line or "as in the paper" in line or "The paper" in line for line in other["table"])
+    assert any("Smallest angles of 659 prototypes" in line for line in other["table"])
+    assert sum("softmax" in line.lower() for line in other["table"]) == 2
+    assert "within" not in other["got"]
+    assert not any("column" in one["claim"] or "MHE degrades" in one["claim"] for one in other["findings"])
+    for kind, classes in (("omniglot", 200), ("tiny", 10)):
+        rows = World(kind=kind, classes=classes).summary()["rows"].values()
+        assert not any(found["paper"] for row in rows for found in row.values())
+
+
+@pytest.mark.parametrize("left_out", [(), ("random",), ("softmax",), (MM,), (RBF,), (CODE,), ("SSW 1",), ("KoLeo", MM)])
+def test_rows_that_were_not_run_are_not_spoken_of(left_out):
+    found = World(left_out=left_out).report()
+    names = [line.split(" | ")[0].removeprefix("| ") for line in found["table"] if line.startswith("| ")]
+    assert not set(left_out) & set(names)
+    assert found["got"]
