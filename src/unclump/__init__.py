@@ -9,7 +9,7 @@ from unclump.distributed.ranks import Shards
 from unclump.geometry.circles import axis_circles, great_circles
 from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
 from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
-from unclump.geometry.sphere import angle, chord, project
+from unclump.geometry.sphere import angle, chord
 from unclump.geometry.uniform_law import duplicate_angle
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures.angles import (
@@ -60,6 +60,7 @@ from unclump.objectives import (
     ssw,
     uniformity,
 )
+from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
 from unclump.tables.files import Table, load, save

@@ -14,8 +14,18 @@ from torch import Tensor, nn
 _MOST_LISTED = 5
 
 
+def check_table(x: Tensor, *, at_least: int = 1) -> None:
+    """Refuse what is not one table of points, of shape (n, d)."""
+    check_points(x, at_least=at_least)
+    if x.ndim != 2:
+        raise ValueError(
+            f"expected points of shape (n, d) with n >= {at_least} and d >= 2, got {tuple(x.shape)}: "
+            "one row a point; loop over other dimensions, or flatten them into rows"
+        )
+
+
 def check_points(x: Tensor, *, at_least: int = 1) -> None:
-    """Refuse what is not a floating-point tensor of shape (n, d), n >= `at_least`, d >= 2."""
+    """Refuse what is not a floating-point tensor of shape (..., n, d), n >= `at_least`, d >= 2."""
     if isinstance(x, nn.Module):
         advice = "pass its .weight" if isinstance(getattr(x, "weight", None), Tensor) else "pass one of its parameters"
         raise TypeError(f"expected points as a torch.Tensor, got the module {type(x).__name__}; {advice}")
@@ -28,15 +38,17 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
         )
     if not x.is_floating_point():
         raise TypeError(f"expected floating-point points, got {x.dtype}; convert with points.float()")
-    if x.ndim == 2 and len(x) >= at_least and x.shape[1] >= 2:
+    if x.ndim >= 2 and x.shape[-2] >= at_least and x.shape[-1] >= 2:
         return
-    if x.ndim != 2:
-        advice = "one row a point; loop over other dimensions, or flatten them into rows"
-    elif x.shape[1] < 2:
+    if x.ndim < 2:
+        advice = "one row a point"
+    elif x.shape[-1] < 2:
         advice = "in one dimension the sphere is two points; use at least two"
     else:
         advice = "one point has no other to keep apart from; pass more rows"
-    raise ValueError(f"expected points of shape (n, d) with n >= {at_least} and d >= 2, got {tuple(x.shape)}: {advice}")
+    raise ValueError(
+        f"expected points of shape (..., n, d) with n >= {at_least} and d >= 2, got {tuple(x.shape)}: {advice}"
+    )
 
 
 def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:

@@ -25,6 +25,7 @@ from scipy import integrate, special
 from torch import Tensor
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
+from unclump._precision import largest_slope
 from unclump.geometry.sphere import angle_of
 
 DISTANCES = ("chordal", "geodesic", "shifted")
@@ -43,6 +44,13 @@ class Kernel(ABC):
     @abstractmethod
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """The derivative of the value by the squared chord."""
+
+    def value_and_derivative(
+        self, r2: Float[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        """Both at once, for pairs by the million; derivatives that overflow are bounded."""
+        largest = largest_slope(r2.dtype)
+        return self(r2), self.derivative(r2).clamp_(-largest, largest)
 
     @property
     def log_self(self) -> float:
@@ -86,6 +94,22 @@ class Gaussian(Kernel):
 
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -self._rate * self(r2) * _squared_distance_derivative(r2, self.distance)
+
+    def value_and_derivative(
+        self, r2: Float[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        if self.log_self > 60:  # it may overflow in single precision
+            return super().value_and_derivative(r2)
+        return self._exponential(r2, self.log_self)
+
+    def _exponential(self, r2: Tensor, log_scale: float) -> tuple[Tensor, Tensor]:
+        """exp(log_scale - rate * squared distance), and its derivative, which is a multiple of it."""
+        if self.distance == "geodesic":
+            value = (_squared_distance(r2, self.distance) * -self._rate).exp_()
+            return value, _squared_distance_derivative(r2, self.distance).mul_(value).mul_(-self._rate)
+        slope = -self._rate if self.distance == "chordal" else -self._rate / 2
+        value = (r2 * slope).add_(log_scale).exp_() if log_scale != 0 else (r2 * slope).exp_()
+        return value, slope * value
 
     @property
     def log_self(self) -> float:
@@ -132,6 +156,13 @@ class Laplace(Kernel):
         distance = torch.sqrt(_squared_distance(r2, self.distance))
         slope = _squared_distance_derivative(r2, self.distance)
         return -self.gamma / 2 * torch.exp(-self.gamma * distance) / distance * slope
+
+    def value_and_derivative(
+        self, r2: Float[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        distance, slope = _distance_and_derivative(r2, self.distance)
+        value = distance.mul_(-self.gamma).exp_()
+        return value, slope.mul_(value).mul_(-self.gamma)
 
     @property
     def log_self(self) -> float:
@@ -180,6 +211,15 @@ class Riesz(Kernel):
         factor = abs(self.s) / 2 if self.s != 0 else 0.5
         return -factor * squared ** (-self.s / 2 - 1) * slope
 
+    def value_and_derivative(
+        self, r2: Float[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        if self.distance != "chordal" or self.s > 3 or self.s == 0:  # a steeper one may overflow in single precision
+            return super().value_and_derivative(r2)
+        value = torch.rsqrt(r2) if self.s == 1 else r2 ** (-self.s / 2)
+        value = value if self.s > 0 else value.neg_()
+        return value, (value / r2).mul_(-self.s / 2)
+
     @property
     def log_self(self) -> float:
         return 0.0 if self.distance == "shifted" and self.s > 0 else math.nan
@@ -191,11 +231,38 @@ class Relative(Kernel):
 
     kernel: Kernel
 
+    @property
+    def distance(self) -> str:  # type: ignore[override]
+        """That of the kernel."""
+        return self.kernel.distance
+
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self.kernel.relative(r2)
 
+    def value_and_derivative(
+        self, r2: Float[Tensor, "*shape"]
+    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        if isinstance(self.kernel, Gaussian):
+            return self.kernel._exponential(r2, 0.0)
+        return super().value_and_derivative(r2)
+
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self.kernel.relative_derivative(r2)
+
+
+_KERNELS: dict[str, Kernel] = {}
+
+
+def name_of(kernel: Kernel) -> str:
+    """A name by which `kernel_by_name` finds the kernel again: operators of torch take text, not objects."""
+    name = repr(kernel)
+    _KERNELS.setdefault(name, kernel)
+    return name
+
+
+def kernel_by_name(name: str) -> Kernel:
+    """The kernel of that name."""
+    return _KERNELS[name]
 
 
 def _squared_distance(r2: Tensor, distance: str) -> Tensor:
@@ -215,6 +282,19 @@ def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
     # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
     to_antipode = torch.sqrt((4 - r2).clamp_min(torch.finfo(r2.dtype).eps))
     return 2 / (torch.sinc(angle_of(r2) / (2 * torch.pi)) * to_antipode)
+
+
+def _distance_and_derivative(r2: Tensor, distance: str) -> tuple[Tensor, Tensor]:
+    """The distance, and its derivative by the squared chord, for r2 > 0; in few passes over many pairs."""
+    if distance == "shifted":
+        shifted = (r2 / 2).add_(1).sqrt_()
+        return shifted, (4 * shifted).reciprocal_()
+    chord = r2.sqrt()
+    if distance == "chordal":
+        return chord, (2 * chord).reciprocal_()
+    # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
+    to_antipode = (4 - r2).clamp_min_(torch.finfo(r2.dtype).eps).sqrt_()
+    return 2 * torch.atan2(chord, to_antipode), to_antipode.mul_(chord).reciprocal_()
 
 
 def kernel_mean(kernel: Kernel, d: int) -> float:

@@ -7,12 +7,12 @@ import sys
 import pytest
 import torch
 from torch.testing import assert_close
+from unclump.ops.pairs import nearest
 
 import unclump as uc
 from tests.cases import value_and_gradient
 from tests.small_tables import seeded
 from unclump.ops import faiss_search
-from unclump.ops.pairs import nearest
 
 faiss = pytest.importorskip("faiss", reason="needs the extra [faiss]")
 

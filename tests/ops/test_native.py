@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
+from unclump.ops.kernel_sums import kernel_sum
+from unclump.ops.pairs import distances_to, nearest, nearest_distances, nearest_to
 
 from tests.cases import KERNELS, value_and_gradient
 from unclump import Energy, Gaussian, Riesz, SphereAdam, SphereSGD, axis_circles, great_circles, project, ssw
 from unclump.ops import native
-from unclump.ops.kernel_sums import kernel_sum
 from unclump.ops.native.circle import _angles
 from unclump.ops.native.compiler import compiled
 from unclump.ops.native.radix import ascend
 from unclump.ops.native.team import team
-from unclump.ops.pairs import distances_to, nearest, nearest_distances, nearest_to
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}

@@ -10,8 +10,9 @@ from torch.testing import assert_close
 
 pytest.importorskip("numba")
 
-from unclump import Gaussian, Laplace, Riesz
 from unclump.ops.kernel_sums import kernel_sum
+
+from unclump import Gaussian, Laplace, Riesz
 from unclump.ops.native.far import NEAR, evaluate_cubics, evaluate_exponential, fit
 from unclump.ops.native.gradients import single
 from unclump.ops.native.product import (

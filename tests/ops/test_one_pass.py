@@ -3,11 +3,11 @@
 import pytest
 import torch
 from torch.testing import assert_close
+from unclump.ops.one_pass import possible
+from unclump.ops.pairs import nearest, nearest_to
 
 import unclump as uc
 from unclump.ops import native
-from unclump.ops.one_pass import possible
-from unclump.ops.pairs import nearest, nearest_to
 
 pytestmark = pytest.mark.usefixtures("two_threads")
 

@@ -3,12 +3,12 @@ import math
 import pytest
 import torch
 from torch.testing import assert_close
+from unclump.ops.kernel_sums import kernel_matrix, kernel_sum
+from unclump.ops.pairs import block_size, nearest, nearest_to, upper_triangle
 
 from tests.cases import KERNELS
 from unclump import Gaussian, Laplace, Riesz, angle, project
 from unclump.ops import native
-from unclump.ops.kernel_sums import kernel_matrix, kernel_sum
-from unclump.ops.pairs import block_size, nearest, nearest_to, upper_triangle
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 

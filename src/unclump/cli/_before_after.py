@@ -7,9 +7,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.geometry.sphere import angle, project
+from unclump.geometry.sphere import angle
 from unclump.measures.angles import nearest_angles, spherical_variance
 from unclump.measures.overlap import nearest_rows, neighbour_overlap
+from unclump.ops.project import project
 
 _ALL = 60_000  # rows of which each is compared with each; of larger tables _SOME are, with all
 _SOME = 10_000

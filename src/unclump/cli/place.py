@@ -44,10 +44,10 @@ def run(chosen: argparse.Namespace) -> None:
     import torch
 
     from unclump._checks import check_count
+    from unclump._precision import full_precision
     from unclump.cli._tables import check_output, output_of, read_table
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place
-    from unclump.geometry.sphere import full_precision
 
     if chosen.count is not None:
         check_count("--count", chosen.count)
@@ -106,8 +106,9 @@ def _told(table: Table, old: int) -> str:
     """How far the new rows are from all others."""
     import torch
 
-    from unclump.geometry.sphere import angle, project
+    from unclump.geometry.sphere import angle
     from unclump.measures.overlap import nearest_rows
+    from unclump.ops.project import project
 
     points = table.points
     new = torch.arange(old, len(points))

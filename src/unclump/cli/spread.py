@@ -123,9 +123,9 @@ class _Work:
         """The table's points, dispersed, in the dtype they are written in."""
         import torch
 
+        from unclump._precision import full_precision
         from unclump.dispersion.loop import disperse
         from unclump.dispersion.moves import settle
-        from unclump.geometry.sphere import full_precision
 
         chosen, points = self.chosen, self.table.points
         bound = None if max_move is None else math.radians(max_move)

@@ -17,18 +17,20 @@ from torch.nn.functional import embedding
 from unclump._checks import (
     check_count,
     check_generator,
-    check_points,
     check_positive,
     check_rows,
     check_same_dimension,
+    check_table,
 )
+from unclump._precision import exact_products
 from unclump.codes import catalogue
 from unclump.codes.constructions.exact import exact_above, exact_code
 from unclump.dispersion.loop import disperse
 from unclump.geometry.sampling import orthonormal_blocks
-from unclump.geometry.sphere import chord, project, without_autocast
+from unclump.geometry.sphere import chord
 from unclump.measures.angles import min_angle
 from unclump.objectives import MaxMin
+from unclump.ops.project import project
 
 
 def prototypes(
@@ -125,8 +127,8 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
         >>> squared_cosine_loss(torch.tensor([[1.0, 0.0]]), torch.tensor([[0.6, 0.8]]))  # (1 - 0.6)^2
         tensor(0.1600)
     """
-    check_points(x)
-    check_points(y)
+    check_table(x)
+    check_table(y)
     if x.shape != y.shape:
         raise ValueError(f"expected a target for every point, got shapes {tuple(x.shape)} and {tuple(y.shape)}")
     return (chord(x, y).square() / 2).square().mean()
@@ -155,7 +157,7 @@ class PrototypeHead(nn.Module):
 
     def __init__(self, prototypes: Float[Tensor, "classes d"], *, trainable: bool = False) -> None:
         super().__init__()
-        check_points(prototypes, at_least=2)
+        check_table(prototypes, at_least=2)
         check_rows(prototypes)
         unit = project(prototypes.detach())
         if trainable:
@@ -166,7 +168,7 @@ class PrototypeHead(nn.Module):
     def forward(self, outputs: Float[Tensor, "batch d"]) -> Float[Tensor, "batch classes"]:
         """The cosine of every output with every prototype: logits, in [-1, 1]."""
         self._check(outputs)
-        with without_autocast(outputs.device):
+        with exact_products(outputs.device):
             return project(outputs) @ project(self.prototypes).mT
 
     def loss(self, outputs: Float[Tensor, "batch d"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
@@ -182,7 +184,7 @@ class PrototypeHead(nn.Module):
             return self.forward(outputs).argmax(dim=-1)
 
     def _check(self, outputs: Tensor) -> None:
-        check_points(outputs)
+        check_table(outputs)
         check_same_dimension(self.prototypes, outputs, "outputs")
 
     def extra_repr(self) -> str:

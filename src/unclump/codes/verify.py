@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.optimize import nnls
 
 from unclump._checks import check_points, check_positive, check_rows
-from unclump.ops.pairs import upper_triangle
+from unclump.ops.blocks import upper_triangle
 
 _BLOCK = 1024
 _TIES = 256  # how many pairs that cannot be told apart are looked at exactly

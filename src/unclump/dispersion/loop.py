@@ -21,13 +21,13 @@ from torch.optim.optimizer import Optimizer
 from tqdm import tqdm
 
 from unclump._arrays import Table, as_tensor, like
-from unclump._checks import check_count, check_generator, check_number, check_points, check_positive
+from unclump._checks import check_count, check_generator, check_number, check_positive, check_table
+from unclump._precision import full_precision
 from unclump.dispersion.checkpoint import Checkpoint
 from unclump.dispersion.history import History
 from unclump.dispersion.moves import Rows, bring_back, moving_rows
 from unclump.dispersion.run import Run
 from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
-from unclump.geometry.sphere import full_precision
 from unclump.objectives import objective as objective_by_name
 from unclump.ops.row_update import put_on_sphere
 from unclump.optim.optimizers import SphereAdam, SphereSGD
@@ -109,7 +109,7 @@ def disperse(
     given = as_tensor(x)
     objective = _module(objective)
     ranks = _ranks(given, objective)
-    check_points(given, at_least=2 if ranks.size == 1 else 0)
+    check_table(given, at_least=2 if ranks.size == 1 else 0)
     _check_choices(
         steps=steps,
         batch_size=batch_size,

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump.geometry.sphere import angle, exp, log, project
+from unclump.geometry.sphere import angle, exp, log
+from unclump.ops.project import project
 
 _BLOCK = 2**20  # numbers settled at once, in double precision
 _TRIES = 12  # to round a row such that it is within its bound

@@ -1,19 +1,17 @@
 r"""Room for new rows: the emptiest directions of a table."""
 
-import math
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unclump._arrays import Table, as_tensor, like
-from unclump._checks import check_count, check_generator, check_points, check_rows
+from unclump._checks import check_count, check_generator, check_rows, check_table
 from unclump.geometry.sampling import uniform
-from unclump.geometry.sphere import angle, project
-from unclump.ops.pairs import nearest_to
+from unclump.geometry.sphere import angle
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
 
-_BLOCK = 1024, 8192  # rows and columns of the matrices of cosines that are held here
 _SHARPNESS = [2.0**k for k in range(3, 14)]
 _STEPS = 40  # at each sharpness
 _NEIGHBOURS = 256  # that each new row minds, or as many as _GATHERED entries hold, but no fewer than 16
@@ -49,7 +47,7 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
         tensor([[-0.5774, -0.5774, -0.5774]])
     """
     given = as_tensor(x)
-    check_points(given)
+    check_table(given)
     check_rows(given)
     check_count("count", count)
     check_count("samples", samples)
@@ -63,7 +61,7 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
 
 def _farthest(count: int, places: Float[Tensor, "m d"], x: Float[Tensor, "n d"]) -> Float[Tensor, "{count} d"]:
     """Choose places one by one, each the farthest from the table and from those before."""
-    free = torch.cat([angle(some, x[nearest_to(some, x)]) for some in torch.split(places, _BLOCK[0])])
+    free = torch.cat([angle(some, x[nearest(some, x)[0][:, 0]]) for some in torch.split(places, 1024)])
     chosen = []
     for _ in range(count):
         chosen.append(free.argmax())
@@ -97,14 +95,5 @@ def _nearest_rows(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> tuple[Int
     """The rows of (x, y) nearest to each of y, itself left out, nearest first; and the angle to the nearest."""
     z = torch.cat([x, y])
     k = min(len(z) - 1, max(16, min(_NEIGHBOURS, _GATHERED // y.numel())))
-    found = []
-    for own in torch.split(torch.arange(len(x), len(z), device=z.device), _BLOCK[0]):
-        cosine, index = z.new_empty(len(own), 0), own.new_empty(len(own), 0)
-        for columns in torch.split(torch.arange(len(z), device=z.device), _BLOCK[1]):
-            block = (z[own] @ z[columns].mT).masked_fill(own.unsqueeze(-1) == columns, -math.inf)
-            cosine, index = torch.cat([cosine, block], 1), torch.cat([index, columns.expand(len(own), -1)], 1)
-            cosine, kept = cosine.topk(min(k, cosine.shape[1]), dim=1)
-            index = index.gather(1, kept)
-        found.append(index)
-    near = torch.cat(found)
+    near, _ = nearest(y, z, k=k, itself=len(x))
     return near, angle(y, z[near[:, 0]])

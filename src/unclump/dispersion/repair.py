@@ -11,10 +11,11 @@ from torch import Tensor
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_generator, check_number, check_positive
 from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
-from unclump.geometry.sphere import angle, exp, project, tangent
+from unclump.geometry.sphere import angle, exp, tangent
 from unclump.geometry.uniform_law import duplicate_angle
 from unclump.measures.rows import directions
-from unclump.ops.pairs import nearest
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project
 
 _BLOCK = 512, 8192  # rows and columns of the largest matrix of distances
 _ROUNDS = 300
@@ -78,7 +79,7 @@ def separate_duplicates(
     within = usual if within is None else within
     _check_choices(within, max_move, generator)
     moving = moving_rows(frozen, given)
-    clumped = angle(start, start[nearest(start)]) <= within
+    clumped = angle(start, start[nearest(start)[0][:, 0]]) <= within
     rows = (clumped if moving is None else clumped & moving).nonzero()[:, 0]
     points = given.clone(memory_format=torch.contiguous_format)
     if len(rows) > 0:
@@ -165,7 +166,7 @@ def _check_parted(points: Tensor, rows: Tensor, within: float, apart: float) -> 
     if len(candidates) == 1:  # alone by now
         return
     around = table[candidates]
-    near = angle(around, around[nearest(around)])[: len(rows)]
+    near = angle(around, around[nearest(around)[0][:, 0]])[: len(rows)]
     left = int((near <= within).sum())
     if left:
         raise ValueError(

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump._once import once_differentiable
+from unclump._precision import add_rows
 
 Group = Any  # a torch.distributed.ProcessGroup, which torch has only where it was built with it
 
@@ -104,20 +104,28 @@ class Alone:
         return sum(self.counts)
 
     def sum(self, x: Tensor) -> Tensor:
-        """The sum over ranks of equally many numbers each; by each its own derivative is one."""
+        """The sum over ranks of equally many numbers each."""
         return x
 
     def minimum(self, x: Tensor) -> Tensor:
-        """The smallest over ranks of each number; those of the first rank that has them carry their gradient."""
+        """The smallest over ranks of each number."""
         return x
+
+    def is_first(self, flag: Bool[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
+        """Of the ranks whose flag is up, whether this is the first one."""
+        return flag
 
     def maximum(self, x: Tensor) -> Tensor:
         """The largest over ranks of each number."""
         return -self.minimum(-x)
 
     def rows(self, x: Tensor) -> Tensor:
-        """The rows of all ranks; this rank's own carry their gradient."""
+        """The rows of all ranks."""
         return x
+
+    def columns(self, x: Tensor) -> Tensor:
+        """The columns of all ranks, along the last dimension."""
+        return x if self.size == 1 else self.rows(x.movedim(-1, 0)).movedim(0, -1)
 
     def agree(self, x: Tensor) -> Tensor:
         """The numbers of the first rank, for draws that all must share."""
@@ -131,9 +139,11 @@ class Alone:
         """The tables of every other rank in turn, and its number. They go around: no rank ever holds more than two."""
         return iter(())
 
-    def send_back(self, values: Tensor, numbers: Int[Tensor, " k"]) -> Tensor:
-        """Add values, of rows that are numbered through all ranks, where these rows are: one a row of this rank."""
-        return _add_into(values, numbers, self.counts[0])
+    def add_back(
+        self, gradient: Float[Tensor, "b n d"], numbers: Int[Tensor, "b n"], values: Float[Tensor, "b n d"]
+    ) -> Float[Tensor, "b n d"]:
+        """The gradient, with values added, in place, to the rows of these numbers, which count through all ranks."""
+        return add_rows(gradient, numbers, values)
 
 
 class Ranks(Alone):
@@ -170,15 +180,17 @@ class Ranks(Alone):
     def sum(self, x: Tensor) -> Tensor:
         total = x.detach().clone(memory_format=torch.contiguous_format)
         dist.all_reduce(total, group=self.group)
-        return with_derivative(x, total)
+        return total
 
     def minimum(self, x: Tensor) -> Tensor:
         least = x.detach().clone(memory_format=torch.contiguous_format)
         dist.all_reduce(least, dist.ReduceOp.MIN, group=self.group)
-        first = torch.where(x.detach() == least, self.rank, self.size)
-        winner = first.clone()
-        dist.all_reduce(winner, dist.ReduceOp.MIN, group=self.group)
-        return with_derivative(torch.where(winner == self.rank, x, 0), least)
+        return least
+
+    def is_first(self, flag: Bool[Tensor, "*shape"]) -> Bool[Tensor, "*shape"]:
+        first = torch.where(flag, self.rank, self.size)
+        dist.all_reduce(first, dist.ReduceOp.MIN, group=self.group)
+        return first == self.rank
 
     def rows(self, x: Tensor) -> Tensor:
         most = max(self.counts)
@@ -218,14 +230,16 @@ class Ranks(Alone):
     def _global(self, rank: int) -> int:
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
-    def send_back(self, values: Tensor, numbers: Int[Tensor, " k"]) -> Tensor:
-        order = numbers.argsort()
+    def add_back(
+        self, gradient: Float[Tensor, "b n d"], numbers: Int[Tensor, "b n"], values: Float[Tensor, "b n d"]
+    ) -> Float[Tensor, "b n d"]:
+        order = numbers[0].argsort()
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)
-        owners = torch.searchsorted(ends, numbers, right=True)
-        leaving = torch.bincount(owners, minlength=self.size)
+        leaving = torch.bincount(torch.searchsorted(ends, numbers[0], right=True), minlength=self.size)
         arriving = self._each(leaving)[:, self.rank].tolist()
-        taken = [self._swap(table[order], leaving.tolist(), arriving) for table in (values, numbers)]
-        return _add_into(taken[0], taken[1] - self.before, self.counts[self.rank])
+        taken = [self._swap(table[0][order], leaving.tolist(), arriving) for table in (values, numbers)]
+        gradient[0].index_add_(0, taken[1] - self.before, taken[0])
+        return gradient
 
     def _swap(self, x: Tensor, leaving: list[int], arriving: list[int]) -> Tensor:
         """To each rank its part of the rows, from each rank ours."""
@@ -238,60 +252,3 @@ def ranks_of(x: Tensor, gather: Gather, *same: object) -> Alone:
     """The ranks over which a table is spread, of which `x` are the rows here."""
     _, group, _ = rows_here(x, gather)
     return Alone(x) if group is None else Ranks(x, group, *same)
-
-
-def _add_into(values: Tensor, numbers: Tensor, count: int) -> Tensor:
-    return values.new_zeros(count, *values.shape[1:]).index_add(0, numbers, values)
-
-
-def with_derivative(x: Tensor, value: Tensor) -> Tensor:
-    """`value`, whose derivative by `x`, of the same shape, is one."""
-    carried: Tensor = _WithDerivative.apply(x, value)  # type: ignore[no-untyped-call]
-    return carried
-
-
-def with_gradient(x: Tensor, value: Float[Tensor, ""], gradient: Tensor) -> Tensor:
-    """The scalar `value`, whose gradient by `x` was computed along with it."""
-    carried: Tensor = _WithGradient.apply(x, value, gradient)  # type: ignore[no-untyped-call]
-    return carried
-
-
-def louder(x: Tensor, times: int) -> Tensor:
-    """The points as they are, their gradient so many times as large: an average over as many ranks undoes it."""
-    same: Tensor = _Louder.apply(x, times)  # type: ignore[no-untyped-call]
-    return same
-
-
-class _WithDerivative(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor) -> Tensor:
-        return value
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        return grad_output, None
-
-
-class _WithGradient(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor, gradient: Tensor) -> Tensor:
-        ctx.save_for_backward(gradient)
-        ctx.inputs = (x,)
-        return value.clone()
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None, None]:
-        (gradient,) = ctx.saved_tensors
-        return grad_output * gradient, None, None
-
-
-class _Louder(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, times: int) -> Tensor:
-        ctx.times = times
-        return x.view_as(x)
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor, None]:
-        return ctx.times * grad_output, None

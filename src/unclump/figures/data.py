@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
-from unclump.ops.pairs import upper_triangle
+from unclump.ops.blocks import upper_triangle
 
 _BLOCK = 1024
 _NODES = 4096

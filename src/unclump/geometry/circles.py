@@ -4,13 +4,15 @@ Rows are circles, columns are points: (k, n).
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_count
 from unclump.geometry.draws import standard_normal, unit_interval
 from unclump.geometry.sphere import tangent
+
+Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
 
 
 def great_circles(
@@ -67,18 +69,14 @@ def axis_circles(
     return shuffled[:, : 2 * a_deal].reshape(-1, 2)[:count]
 
 
-def circle_coordinates(
-    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
-) -> Float[Tensor, "k 2 n"]:
+def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     vectors = circles.flatten(end_dim=1)
-    products = vectors @ x.mT if circles.is_floating_point() else x.mT[vectors]
-    return products.view(len(circles), 2, len(x))
+    products = vectors @ x.mT if circles.is_floating_point() else x.mT.index_select(-2, vectors)
+    return products.unflatten(-2, (len(circles), 2))
 
 
-def circle_angles(
-    x: Float[Tensor, "n d"], circles: Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
-) -> Float[Tensor, "k n"]:
+def circle_angles(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k n"]:
     r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row a circle.
 
     The point of the circle spanned by p and q that is nearest to x lies at the angle
@@ -93,7 +91,7 @@ def circle_angles(
         >>> circle_angles(torch.tensor([[0.6, 0.6, 0.529]]), torch.tensor([[0, 1]]))
         tensor([[0.7854]])
     """
-    along, across = circle_coordinates(x, circles).unbind(dim=1)
+    along, across = circle_coordinates(x, circles).unbind(dim=-2)
     return torch.atan2(across, along)
 
 
@@ -112,19 +110,29 @@ def even_angles(
     return (2 * torch.arange(n, dtype=dtype or torch.get_default_dtype(), device=device) + (1 - n)) * (torch.pi / n)
 
 
-def unevenness(angles: Float[Tensor, "k n"]) -> Float[Tensor, "k n"]:
+def unevenness(
+    angles: Float[Tensor, "*sets n"], mask: Bool[Tensor, "*#sets n"] | None = None
+) -> Float[Tensor, "*sets n"]:
     r"""How far each angle is from its place in the nearest evenly spaced configuration, :math:`\theta - \hat\theta`.
 
     The nearest one keeps the order of the angles and their mean:
     :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in the order of their
-    points. It does not matter where the circle is cut.
+    points. It does not matter where the circle is cut. Angles that are masked take no part, and give zero.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """
-    order = angles.argsort(dim=-1, stable=True)
-    places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
-    placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles))
-    return angles - angles.mean(dim=-1, keepdim=True) - placed
+    if mask is None:
+        order = angles.argsort(dim=-1, stable=True)
+        places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
+        mean = angles.mean(dim=-1, keepdim=True)
+        return torch.empty_like(angles).scatter_(-1, order, -places.expand_as(angles)).add_(angles).sub_(mean)
+    count = mask.sum(dim=-1, keepdim=True).clamp_min(1).to(angles.dtype)
+    order = torch.where(mask, angles, torch.inf).argsort(dim=-1, stable=True)
+    ranks = torch.arange(angles.shape[-1], dtype=angles.dtype, device=angles.device)
+    places = ((2 * ranks + 1 - count) * (torch.pi / count)).expand_as(angles)
+    mean = torch.where(mask, angles, 0).sum(dim=-1, keepdim=True) / count
+    placed = torch.empty_like(angles).scatter_(-1, order, places)
+    return torch.where(mask, angles - mean - placed, 0)

@@ -18,6 +18,7 @@ from torch.linalg import vector_norm
 from torch.types import _size
 
 from unclump._checks import check_generator
+from unclump._precision import full_precision
 from unclump.geometry.draws import standard_normal
 from unclump.geometry.special_functions import (
     bessel_ratio_complement,
@@ -25,7 +26,7 @@ from unclump.geometry.special_functions import (
     standard_gamma,
     von_mises_fisher_angles,
 )
-from unclump.geometry.sphere import chord, full_precision, project
+from unclump.geometry.sphere import chord, unit
 
 _UNIT_TOLERANCE = 1e-4
 
@@ -231,7 +232,7 @@ class VonMisesFisher(_AroundMean):
     def _around_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         d, dtype, device = self.loc.shape[-1], self.loc.dtype, self.loc.device
         angle = von_mises_fisher_angles(self.concentration.double().expand(shape), d, generator).unsqueeze(-1)
-        around = project(standard_normal(*shape, d - 1, generator=generator, dtype=dtype, device=device))
+        around = unit(standard_normal(*shape, d - 1, generator=generator, dtype=dtype, device=device))
         return torch.cat([torch.cos(angle).to(dtype), torch.sin(angle).to(dtype) * around], dim=-1)
 
 

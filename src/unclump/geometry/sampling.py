@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.quasirandom import SobolEngine
 
 from unclump._checks import check_count, check_generator
+from unclump._precision import full_precision
 from unclump.geometry.draws import standard_normal
-from unclump.geometry.sphere import full_precision, project
+from unclump.geometry.sphere import unit
 
 
 def uniform(
@@ -30,7 +31,7 @@ def uniform(
     """
     check_count("n", n)
     check_count("d", d, at_least=2)
-    return project(standard_normal(n, d, generator=generator, dtype=dtype, device=device))
+    return unit(standard_normal(n, d, generator=generator, dtype=dtype, device=device))
 
 
 def orthonormal_blocks(
@@ -97,4 +98,4 @@ def sobol(
     cells: Tensor = engine(d, scramble=True, seed=seed).draw(n, dtype=torch.float64)
     middles = cells + 2.0 ** -(SobolEngine.MAXBIT + 1)  # a cell starts at 0, where the normal quantile is infinite
     normals: Tensor = torch.special.ndtri(middles)
-    return project(normals.to(device=device, dtype=dtype or torch.get_default_dtype()))
+    return unit(normals.to(device=device, dtype=dtype or torch.get_default_dtype()))

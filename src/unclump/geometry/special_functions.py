@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._once import once_differentiable
+from unclump._once import refuse_second_derivative
 from unclump.geometry.draws import unit_interval
 
 _SWITCH = 30.0  # where the two expansions below meet: there, both are right to the last digits for every order >= 0
@@ -97,14 +97,17 @@ class _FollowQuantile(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, angles: Tensor, concentration: Tensor, d: int) -> Tensor:
         ctx.save_for_backward(angles, concentration)
-        ctx.inputs, ctx.d = (concentration,), d
+        ctx.d = d
         return angles.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         angles, concentration = ctx.saved_tensors
-        return None, gradient * angle_slope(angles, concentration, ctx.d), None
+        with torch.no_grad():
+            by_concentration = gradient * angle_slope(angles, concentration, ctx.d)
+        if torch.is_grad_enabled():
+            by_concentration = refuse_second_derivative(by_concentration, concentration, gradient)
+        return None, by_concentration, None
 
 
 def angle_slope(

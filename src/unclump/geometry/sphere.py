@@ -5,90 +5,25 @@ hidden epsilon: each is chosen so that coinciding points, zero tangent vectors a
 gradients.
 """
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump.ops import native
+from unclump._precision import full_precision
 
 
-def full_precision(x: Tensor) -> Tensor:
-    """`x` in float32 where it is in half precision, otherwise as it is."""
-    return _to_single(x) if x.dtype in (torch.float16, torch.bfloat16) else x
+def unit(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The definition of `unclump.project`, :math:`x / \lVert x \rVert`; a row of zeros stays zero.
 
-
-def without_autocast(device: torch.device) -> AbstractContextManager[object]:
-    """Products of float32 stay float32 in here, whatever the trainer's autocast says: angles need the digits."""
-    if torch.amp.is_autocast_available(device.type):
-        return torch.autocast(device.type, enabled=False)
-    return nullcontext()
-
-
-def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""The nearest point of the sphere, :math:`x / \lVert x \rVert`.
-
-    Rows are divided by their largest entry first, so that no norm vanishes or overflows, from the smallest number to
-    the largest. A row of zeros has no direction: it stays zero, and its gradient is zero. Half precision comes back as
-    float32.
-
-    Example:
-        >>> project(torch.tensor([[3.0, 4.0], [0.0, 2e-30], [0.0, 0.0]]))
-        tensor([[0.6000, 0.8000],
-                [0.0000, 1.0000],
-                [0.0000, 0.0000]])
+    Rows are divided by their largest entry first, so that no norm vanishes or overflows.
     """
     x = full_precision(x)
-    return _fused_project(x) if x.dtype is torch.float32 and native.usable(x) else _project(x)
-
-
-def inverse_norms(x: Float[Tensor, "n d"]) -> Float[Tensor, " n"]:
-    """One over the norm of every row, or the largest number there is, without gradient; zero for rows of zeros."""
-    x = x.detach()
-    if x.dtype is torch.float32 and native.usable(x):
-        from unclump.ops.native import projection as loops
-
-        return loops.inverse_norms(x)
-    largest = x.abs().amax(dim=-1)
-    norm: Tensor = vector_norm(x / largest.unsqueeze(-1), dim=-1)
-    return torch.where(largest > 0, (1 / norm / largest).clamp_max(torch.finfo(x.dtype).max), 0)
-
-
-def _project(x: Tensor) -> Tensor:
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
     x = x / torch.where(largest > 0, largest, 1)
     norm = vector_norm(x, dim=-1, keepdim=True)
-    unit: Tensor = x / torch.where(norm > 0, norm, torch.inf)
-    return unit
-
-
-class _FusedProject(torch.autograd.Function):
-    """One pass over the rows there, and one back; only a second derivative needs the operations of torch."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        from unclump.ops.native import projection as loops
-
-        y, inverse_norm = loops.project(x)
-        ctx.save_for_backward(x, y, inverse_norm)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        from unclump.ops.native import projection as loops
-
-        x, y, inverse_norm = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            with_graph: Tensor = torch.autograd.grad(_project(x), x, grad_output, create_graph=True)[0]
-            return with_graph
-        return loops.project_backward(y, inverse_norm, grad_output)
-
-
-_fused_project: Callable[[Tensor], Tensor] = _FusedProject.apply
+    on_sphere: Tensor = x / torch.where(norm > 0, norm, torch.inf)
+    return on_sphere
 
 
 def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
@@ -148,7 +83,7 @@ def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
         >>> retract(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
         tensor([0.7071, 0.7071])
     """
-    return project(x + v)
+    return unit(x + v)
 
 
 def transport(
@@ -197,20 +132,3 @@ def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
 def angle_of(r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The angle between points whose squared chord is r2, in [0, 4]."""
     return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))
-
-
-class _ToSingle(torch.autograd.Function):
-    """Half precision to single; on the way back, gradients beyond half precision become its largest number."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.dtype = x.dtype
-        return x.float()
-
-    @staticmethod
-    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
-        limits = torch.finfo(ctx.dtype)
-        return grad_output.clamp(limits.min, limits.max).to(ctx.dtype)
-
-
-_to_single: Callable[[Tensor], Tensor] = _ToSingle.apply

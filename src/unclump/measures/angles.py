@@ -18,13 +18,14 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_count
+from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
-from unclump.measures.rows import directions_on_ranks, squared_chords, sums_over_others
+from unclump.measures.rows import BLOCK, directions_on_ranks, squared_chord_block, squared_chords, sums_over_others
 from unclump.ops import faiss_search
-from unclump.ops.between import nearest_among, rectangle
-from unclump.ops.pairs import block_size, nearest, nearest_to, squared_chord_block, upper_triangle
+from unclump.ops.blocks import blocks, upper_triangle
+from unclump.ops.nearest import nearest
 
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
@@ -55,7 +56,7 @@ def nearest_angles(
 
 
 def _nearest_angles(x: Tensor, ranks: Alone) -> Tensor:
-    return angle(x, x[nearest(x)] if ranks.size == 1 else nearest_among(x, None, ranks).points)
+    return angle(x, nearest_among(x.unsqueeze(0), ranks)[0][0])
 
 
 def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False) -> float:
@@ -91,9 +92,8 @@ def mean_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     x, ranks = directions_on_ranks(x, gather)
     total = sums_over_others(x, angle_of).sum()
     for _, (y,) in ranks.ring(x):
-        for rows, columns in rectangle(len(x), len(y), block_size(x)):
-            some = y[columns.start - len(x) : columns.stop - len(x)]
-            total += angle_of(squared_chords(x[rows], some, same=False)).sum()
+        for rows, columns in blocks(len(x), len(y), BLOCK**2):
+            total += angle_of(squared_chords(x[rows], y[columns], same=False)).sum()
     return float(ranks.sum(total)) / (ranks.total * (ranks.total - 1))
 
 
@@ -148,10 +148,10 @@ def covering_radius(
     x, ranks = directions_on_ranks(x, gather, at_least=1)
     check_count("samples", samples)
     farthest = 0.0
-    for start in range(0, samples, block_size(x)):
-        count = min(block_size(x), samples - start)
+    for start in range(0, samples, BLOCK):
+        count = min(BLOCK, samples - start)
         places = ranks.agree(uniform(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device))
-        here = angle(places, x[nearest_to(places, x)]) if len(x) > 0 else places.new_full((count,), math.inf)
+        here = angle(places, x[nearest(places, x)[0][:, 0]]) if len(x) > 0 else places.new_full((count,), math.inf)
         farthest = max(farthest, ranks.minimum(here).max().item())
     return farthest
 
@@ -253,16 +253,15 @@ def _degrees(radians: float) -> str:
 
 def _pairs(x: Tensor, ranks: Alone) -> Iterator[Tensor]:
     """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
-    for rows, columns in upper_triangle(len(x), block_size(x)):
+    for rows, columns in upper_triangle(len(x), BLOCK):
         r2 = squared_chord_block(x[rows], x[columns])
         if rows == columns:
             yield r2[torch.ones_like(r2, dtype=torch.bool).triu(1)]
         else:
             yield r2.flatten()
     for origin, (y,) in ranks.ring(x):
-        for rows, columns in rectangle(len(x), len(y), block_size(x)) if origin < ranks.rank else ():
-            some = y[columns.start - len(x) : columns.stop - len(x)]
-            yield squared_chord_block(x[rows], some).flatten()
+        for rows, columns in blocks(len(x), len(y), BLOCK**2) if origin < ranks.rank else ():
+            yield squared_chord_block(x[rows], y[columns]).flatten()
 
 
 def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone) -> Tensor:

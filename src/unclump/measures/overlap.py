@@ -1,16 +1,13 @@
 r"""Who is near whom, and how much of it a change of the table has kept."""
 
-import math
-
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._arrays import Floats, as_tensor
-from unclump._checks import check_count, check_generator, check_points, check_rows
-from unclump.geometry.sphere import project
-
-_BLOCK = 512, 16384  # rows and columns of the largest matrix of cosines
+from unclump._checks import check_count, check_generator, check_rows, check_table
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project
 
 
 def neighbour_overlap(
@@ -44,7 +41,7 @@ def neighbour_overlap(
     """
     first, second = as_tensor(x).detach(), as_tensor(y).detach()
     for table in (first, second):
-        check_points(table, at_least=2)
+        check_table(table, at_least=2)
         check_rows(table)
     if len(first) != len(second):
         raise ValueError(f"expected the same rows in both tables, got {len(first)} and {len(second)} rows")
@@ -62,19 +59,11 @@ def neighbour_overlap(
 def nearest_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " m"], count: int) -> Int[Tensor, "m k"]:
     """The `count` rows of a table nearest to each of some of its rows, these left out, nearest first.
 
-    By cosines in the table's precision, single at least: among rows that are as near to within 0.02 degrees the order
-    is open in float32.
+    In the table's precision, single at least.
     """
-    points = project(x)
-    count = min(count, len(points) - 1)
-    found = []
-    for own in torch.split(rows.to(points.device), _BLOCK[0]):
-        cosine, index = points.new_empty(len(own), 0), own.new_empty(len(own), 0)
-        for columns in torch.split(torch.arange(len(points), device=points.device), _BLOCK[1]):
-            block = (points[own] @ points[columns].mT).masked_fill_(own.unsqueeze(1) == columns, -math.inf)
-            best, at = block.topk(min(count, len(columns)), dim=1)
-            cosine, index = torch.cat([cosine, best], dim=1), torch.cat([index, columns[at]], dim=1)
-            cosine, kept = cosine.topk(min(count, cosine.shape[1]), dim=1)
-            index = index.gather(1, kept)
-        found.append(index)
-    return torch.cat(found)
+    points, rows = project(x), rows.to(x.device)
+    near, _ = nearest(points[rows], points, k=min(count + 1, len(points)))
+    # The row itself may be among them, in any place where others coincide with it; otherwise the last goes.
+    itself = near == rows.unsqueeze(1)
+    itself[:, -1] |= ~itself.any(dim=1)
+    return near[~itself].view(len(rows), -1)

@@ -6,19 +6,21 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_points, check_rows
+from unclump._checks import check_rows, check_table
+from unclump._precision import widen
 from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here
-from unclump.geometry.sphere import project
-from unclump.ops.pairs import block_size, squared_chord_block, upper_triangle, widen
+from unclump.ops.blocks import upper_triangle
+from unclump.ops.project import project
 
 # Entries of a block that is projected at a time: whole tables of temporaries would take longer to get than to fill.
 _BLOCK = 2**18
+BLOCK = 512  # rows and columns of a block of pairs in double precision
 _NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
 
 
 def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
     """The door: points of any norm but zero, as double-precision points on the sphere."""
-    check_points(x, at_least=at_least)
+    check_table(x, at_least=at_least)
     check_rows(x)
     x = x.detach()
     if x.device.type != "cpu":
@@ -54,7 +56,7 @@ def sums_over_others(
 ) -> Float[Tensor, "f n"]:
     """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
     totals = x.new_zeros(len(functions), len(x))
-    for rows, columns in upper_triangle(len(x), block or block_size(x)):
+    for rows, columns in upper_triangle(len(x), block or BLOCK):
         r2 = squared_chords(x[rows], x[columns], same=rows == columns)
         for total, function in zip(totals, functions, strict=True):
             values = function(r2)
@@ -64,6 +66,12 @@ def sums_over_others(
                 total[rows] += values.sum(dim=1)
                 total[columns] += values.sum(dim=0)
     return totals
+
+
+def squared_chord_block(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Float[Tensor, "n m"]:
+    """Squared chords between two sets of double-precision points, by one matrix product."""
+    norms = a.square().sum(dim=-1, keepdim=True) + b.square().sum(dim=-1)
+    return torch.addmm(norms, a, b.mT, alpha=-2).clamp(0, 4)
 
 
 def squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:

@@ -1,51 +1,24 @@
-"""What all objectives have in common: the door, the projection, who else takes part, and the way they print."""
+"""What all objectives have in common: the checks, who else takes part, and the way to the gradient.
 
-from dataclasses import dataclass
+An objective computes its value and its gradient together, without a graph, by the operations of `unclump.ops`; one node
+of autograd holds both. Shapes here are (b, n, d): b separate sets.
+"""
+
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
-from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, louder, rows_here, shown
-from unclump.geometry.sphere import project
-from unclump.ops.one_pass import Fused, Plain, in_one_pass, possible
+from unclump._once import refuse_second_derivative
+from unclump._precision import full_precision
+from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here, shown
+from unclump.objectives._others import Others
+from unclump.ops.project import unit_rows
 
-
-@dataclass(frozen=True)
-class Others:
-    """Who takes part beside the points of this process, and how much each of these counts."""
-
-    against: Float[Tensor, "m d"] | None
-    """Points that are kept away from and do not move: the same on all ranks."""
-    weight: Float[Tensor, " n"] | None
-    """Of this rank's points; None for ones."""
-    ranks: Alone
-    """The processes."""
-
-    @property
-    def fixed(self) -> int:
-        """How many points do not move."""
-        return 0 if self.against is None else len(self.against)
-
-    def mean(self, terms: Float[Tensor, " n"]) -> Float[Tensor, ""]:
-        """The weighted mean of one term for each point of every rank."""
-        if self.weight is None:
-            return self.ranks.sum(terms.sum()) / self.ranks.total
-        return self.ranks.sum(self.weight @ terms) / self.mass(terms)
-
-    def mass(self, like: Tensor) -> Tensor:
-        """The sum of all points' weights."""
-        if self.weight is None:
-            return like.new_tensor(float(self.ranks.total))
-        return self.ranks.sum(self.weight.sum())
-
-    def with_fixed(self, x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, "nm d"], Float[Tensor, " nm"] | None]:
-        """On the first rank the fixed points and then its own, on the others their own; and the weights of all."""
-        if self.against is None or self.ranks.rank > 0:
-            return x, self.weight
-        weight = None if self.weight is None else torch.cat([x.new_ones(self.fixed), self.weight])
-        return torch.cat([self.against, x]), weight
+Pull = Float[Tensor, "b n d"] | Float[Tensor, "b k 2 n"] | None
 
 
 class Objective(nn.Module):
@@ -60,8 +33,14 @@ class Objective(nn.Module):
     choices: tuple[str, ...] = ()
     """The names of the attributes that were chosen at birth."""
 
-    of_weights = False
+    supports_weights = False
     """Whether points can count more or less; where not, they can be left out."""
+
+    fewest = 2
+    """Points without which there is nothing to compute."""
+
+    supports_second_derivatives = False
+    """Whether there is a `definition` to differentiate twice."""
 
     def __init__(self, *, gather: Gather = False) -> None:
         super().__init__()
@@ -70,111 +49,227 @@ class Objective(nn.Module):
 
     def forward(
         self,
-        embeddings: Float[Tensor, "n d"],
+        embeddings: Float[Tensor, "*sets n d"],
         *,
-        against: Float[Tensor, "m d"] | None = None,
-        weight: Float[Tensor, " n"] | Int[Tensor, " n"] | Bool[Tensor, " n"] | None = None,
+        against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
+        weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
         reduction: str = "mean",
-    ) -> Float[Tensor, ""] | Float[Tensor, " n"]:
+    ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective of the embeddings, alone or in the company of others.
 
         Args:
-            embeddings: Of shape (n, d), of any norm.
+            embeddings: Of shape (..., n, d), of any norm: separate sets of points, with an objective each.
             against: A queue of other embeddings, which do not move: no gradient flows to them. Objectives that are a
                 mean over points remain one over the embeddings, and look for each one's others among both;
                 those of the set as a whole are of both together.
-            weight: A mask of shape (n,), False for padding; or numbers that are not negative, where zero is False.
-                The result is that without the masked rows.
+            weight: A mask of shape (..., n), False for padding; or numbers that are not negative, where zero is False.
+                The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
+                left; NaN where a weight is negative.
             reduction: "mean" is the objective. "none" are its terms, one a row: those whose weighted mean it is, or
                 for `Sliced` the sum; zero for masked rows.
         """
-        if self.gather is False and against is None and weight is None and reduction == "mean":
-            return self.alone(embeddings)
-        return self._among(embeddings, against, weight, reduction)
+        check_choice("reduction", reduction, ("mean", "none"))
+        if reduction == "none" and self.gather is not False:
+            raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are not here")
+        embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
+        check_points(embeddings, at_least=self.fewest if against is None and self.gather is False else 0)
+        embeddings, ranks = full_precision(embeddings), Alone(embeddings)
+        if against is not None:
+            check_points(against, at_least=0)
+            check_same_dimension(embeddings, against, "against")
+            against = against.detach().to(embeddings)
+        if weight is not None:
+            weight = self._checked(weight, embeddings)
+        if group is not None:
+            ranks = self._ranks(embeddings, against, weight, group)
+        self._check_company(embeddings, against, ranks)
+        needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction == "mean"
+        scale = float(ranks.size) if gradients_averaged else 1.0
+        draw = self.draw(embeddings)
+        if draw is not None:
+            draw = ranks.agree(draw)
+        value, _ = _evaluate(embeddings, against, weight, draw, self, ranks, reduction, needs_grad, scale)
+        return value
 
-    def alone(self, embeddings: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """The objective of embeddings by themselves."""
-        if possible(embeddings) and self._has_one_pass():
-            ways = self.one_pass(embeddings)
-            if ways is not None:
-                return in_one_pass(embeddings, *ways)
-        return self.value(self.points(embeddings, at_least=2))
-
-    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
-        """How `in_one_pass` finds the objective of these embeddings, which it checks first; None where it cannot."""
+    def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
+        """The random part of a call, one for all sets; None where there is none."""
         return None
 
-    def _has_one_pass(self) -> bool:
-        """Whether `one_pass` gives the same as `value`; not where a subclass has a value of its own, and no pass."""
-        latest = next(kind for kind in type(self).__mro__ if "value" in vars(kind) or "one_pass" in vars(kind))
-        return "one_pass" in vars(latest)
-
-    def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
-        """The embeddings, checked and put on the sphere."""
-        check_points(embeddings, at_least=at_least)
-        return project(embeddings)
-
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        """The objective of points on the sphere."""
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Tensor | None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Pull]:
+        """The objective among others, and what `pull_back` makes its gradient of."""
         raise NotImplementedError
 
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        """The objective of points on the sphere, and others: unless it knows better, of all of them in one place."""
-        table = others.ranks.rows(x)
-        return self.value(table if others.against is None else torch.cat([others.against, table]))
-
-    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
-        """What the objective is the mean of, for each of the points."""
+    def terms(
+        self,
+        embeddings: Float[Tensor, "b n d"],
+        others: Others,
+        draw: Tensor | None,
+        left: Float[Tensor, "b n"] | None,
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        """What the objective is the mean of, for every point; and the gradient of their sum weighted by `left`."""
         raise ValueError(
             f"expected reduction='mean', got 'none': {type(self).__name__} is no mean over points; "
             "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
         )
 
-    def _among(self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str) -> Tensor:
-        check_choice("reduction", reduction, ("mean", "none"))
-        if reduction == "none" and self.gather is not False:
-            raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are not here")
-        embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
-        x, present = self.points(embeddings, at_least=0), None
-        if weight is not None:
-            present, weight = self._present(weight, x)
-            x = x[present]
-        if against is not None:
-            check_same_dimension(x, against, "against")
-            against = self.points(against.detach().to(x.device), at_least=0).to(x.dtype)
-        fixed = 0 if against is None else len(against)
-        ranks = Ranks(x, group, self, fixed, weight is None, torch.is_grad_enabled()) if group is not None else Alone(x)
-        if ranks.total == 0 or ranks.total + fixed < 2:
-            raise ValueError(
-                f"expected two points or more, got {ranks.total} on {ranks.size} ranks, and {fixed} to keep them from: "
-                "one point has no other to keep apart from; pass more rows"
-            )
-        if gradients_averaged:
-            x = louder(x, ranks.size)
-        others = Others(against if fixed > 0 else None, weight, ranks)
-        if reduction == "mean":
-            return self.value_among(x, others)
-        terms = self.terms_among(x, others)
-        return terms if present is None else terms.new_zeros(len(present)).masked_scatter(present, terms)
+    def pull_back(
+        self, pull: Tensor, draw: Tensor | None, scale: Float[Tensor, "b 1 1"], d: int
+    ) -> Float[Tensor, "b n d"]:
+        """The gradient by the embeddings, scaled."""
+        return scale * pull
 
-    def _present(self, weight: Tensor, x: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Which points take part, and where they do not count alike, how much each does."""
-        if not isinstance(weight, Tensor) or weight.shape != x.shape[:1]:
+    def definition(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Tensor | None
+    ) -> Float[Tensor, " b"]:
+        """The objective by operations that are differentiable twice."""
+        raise NotImplementedError
+
+    def _checked(self, weight: Tensor, x: Tensor) -> Tensor:
+        """Weights as numbers; negative ones as NaN, since to refuse them would make a GPU wait."""
+        if not isinstance(weight, Tensor) or weight.shape != x.shape[:-1]:
             came = f"shape {tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
-            raise ValueError(f"expected weight as a tensor of shape ({len(x)},), one number a row, got {came}")
+            expected = ", ".join(map(str, x.shape[:-1])) + ("," if x.ndim == 2 else "")
+            raise ValueError(f"expected weight as a tensor of shape ({expected}), one number a row, got {came}")
         weight = weight.detach().to(x.device)
         if weight.dtype == torch.bool:
-            return weight, None
-        if not self.of_weights:
+            return weight.to(x.dtype)
+        if not self.supports_weights:
             raise TypeError(
                 f"expected weight as a boolean mask, got {weight.dtype}: in {type(self).__name__} a point is there or "
                 "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Polarization"
             )
-        if not bool((weight >= 0).all()):
-            raise ValueError("expected weights >= 0, got a negative one or NaN; zero leaves a row out")
-        present = weight > 0
-        return present, weight[present].to(x.dtype)
+        return torch.where(weight >= 0, weight.to(x.dtype), torch.nan)
+
+    def _ranks(self, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any) -> Ranks:
+        if x.ndim > 2:
+            raise ValueError(
+                f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets"
+            )
+        fixed = 0 if against is None else against.shape[-2]
+        return Ranks(x, group, self, fixed, weight is None, torch.is_grad_enabled())
+
+    def _check_company(self, x: Tensor, against: Tensor | None, ranks: Alone) -> None:
+        fixed = 0 if against is None else against.shape[-2]
+        if ranks.total == 0 or ranks.total + fixed < self.fewest:
+            raise ValueError(
+                f"expected two points or more, got {ranks.total} on {ranks.size} ranks, and {fixed} to keep them from: "
+                "one point has no other to keep apart from; pass more rows"
+            )
 
     def extra_repr(self) -> str:
         choices = [f"{name}={getattr(self, name)!r}" for name in self.choices]
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
+
+
+class _Evaluate(torch.autograd.Function):
+    """An objective and its gradient in one node."""
+
+    @staticmethod
+    def forward(
+        embeddings: Tensor,
+        against: Tensor | None,
+        weight: Tensor | None,
+        draw: Tensor | None,
+        objective: Objective,
+        ranks: Alone,
+        reduction: str,
+        needs_grad: bool,
+        scale: float,
+    ) -> tuple[Tensor, Tensor]:
+        x, others = _sets(embeddings, against, weight, ranks)
+        if reduction == "none":
+            terms, _ = objective.terms(x, others, draw, None)
+            terms = terms if others.mask is None else torch.where(others.mask, terms, 0)
+            return terms.reshape(embeddings.shape[:-1]), x.new_empty(0)
+        value, pull = objective.loss(x, others, draw, needs_grad)
+        if others.weight is not None:
+            count = others.ranks.sum((others.weight != 0).sum(dim=1))
+            enough = (count > 0) & (count + others.fixed >= objective.fewest)
+            value = torch.where(enough, value, 0)
+            pull = None if pull is None else torch.where(enough.view(-1, *[1] * (pull.ndim - 1)), pull, 0)
+        return value.reshape(embeddings.shape[:-2]), x.new_empty(0) if pull is None else pull
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        embeddings, against, weight, draw, ctx.objective, ctx.ranks, ctx.reduction, ctx.needs_grad, ctx.scale = inputs
+        ctx.mark_non_differentiable(output[1])
+        ctx.shape = embeddings.shape
+        # Where the embeddings' values are not needed again they are not saved, and may change in place.
+        ctx.sources = () if ctx.objective.supports_second_derivatives else (embeddings,)
+        again = not ctx.needs_grad or ctx.objective.supports_second_derivatives
+        ctx.save_for_backward(embeddings if again else None, against, weight, draw, output[1])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        nothing = (None,) * 8
+        embeddings, against, weight, draw, pull = ctx.saved_tensors
+        if torch.is_grad_enabled() and ctx.objective.supports_second_derivatives and ctx.ranks.size == 1:
+            x, others = _sets(embeddings, against, weight, ctx.ranks)
+            value = ctx.objective.definition(x, others, draw)
+            again = torch.autograd.grad(value, embeddings, grad.reshape(value.shape), create_graph=True)[0]
+            return again, *nothing
+        with torch.no_grad():
+            gradient = _gradient(ctx, grad, embeddings, against, weight, draw, pull)
+        if torch.is_grad_enabled():
+            gradient = refuse_second_derivative(gradient, *ctx.sources, grad)
+        return gradient, *nothing
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, Tensor], Any]:
+        moved = [value if dim is None else value.movedim(dim, 0) for value, dim in zip(inputs, in_dims, strict=True)]
+        if in_dims[3] is not None:  # a draw of its own for each
+            each = [
+                _evaluate(*(v if dim is None else v[i] for v, dim in zip(moved, in_dims, strict=True)))
+                for i in range(info.batch_size)
+            ]
+            return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0, 0)
+        if in_dims[0] is None:
+            moved[0] = moved[0].expand(info.batch_size, *moved[0].shape)
+        if in_dims[2] is None and moved[2] is not None:
+            moved[2] = moved[2].expand(info.batch_size, *moved[2].shape)
+        value, pull = _evaluate(*moved)
+        if pull.numel() == 0:
+            return (value, pull), (0, None)
+        return (value, pull.unflatten(0, (info.batch_size, -1))), (0, 0)
+
+
+def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
+    """Embeddings and others with one leading dimension; masked rows are zeros, whatever they were."""
+    x = embeddings.reshape(-1, *embeddings.shape[-2:])
+    if weight is not None:
+        weight = weight.reshape(x.shape[:2])
+        x = torch.where((weight != 0).unsqueeze(-1), x, 0)
+    if against is not None and against.shape[-2] > 0:
+        against = unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1).reshape(len(x), -1, x.shape[-1])
+    else:
+        against = None
+    return x, Others(against, weight, ranks)
+
+
+def _gradient(
+    ctx: Any,
+    grad: Tensor,
+    embeddings: Tensor | None,
+    against: Tensor | None,
+    weight: Tensor | None,
+    draw: Tensor | None,
+    pull: Tensor,
+) -> Tensor:
+    """The gradient by the embeddings, from what was kept, or anew."""
+    if ctx.reduction == "none":
+        assert embeddings is not None
+        x, others = _sets(embeddings, against, weight, ctx.ranks)
+        left = grad.reshape(x.shape[:2])
+        gradient = ctx.objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
+    else:
+        if not ctx.needs_grad:  # a transform that did not say so
+            assert embeddings is not None
+            x, others = _sets(embeddings, against, weight, ctx.ranks)
+            pull = ctx.objective.loss(x, others, draw, True)[1]
+        gradient = ctx.objective.pull_back(pull, draw, (ctx.scale * grad).reshape(-1, 1, 1), ctx.shape[-1])
+    return gradient.reshape(ctx.shape)
+
+
+_evaluate: Callable[..., tuple[Tensor, Tensor]] = _Evaluate.apply

@@ -1,26 +1,25 @@
 r"""Objectives of the kernel energy: every point is pushed away from all others."""
 
 import math
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
-from unclump._checks import check_kernel, check_points
-from unclump.distributed.ranks import Gather, with_gradient
-from unclump.geometry.sphere import full_precision
+from unclump._checks import check_kernel
+from unclump._precision import narrow
+from unclump.distributed.ranks import Gather
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
-from unclump.objectives._base import Objective, Others
-from unclump.ops.between import kernel_sum_between, kernel_sums
-from unclump.ops.kernel_sums import kernel_sum, mean_over_pairs
-from unclump.ops.one_pass import Fused, Plain
-from unclump.ops.pairs import narrow, widen
+from unclump.objectives._base import Objective
+from unclump.objectives._others import Others
+from unclump.ops.kernel_sum import fused_mean_over_pairs, kernel_sum
+from unclump.ops.project import unit_rows, unit_rows_backward
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 
 
-def energy(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
+def energy(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
     r"""Mean of the kernel over all ordered pairs of different points.
 
     .. math:: \mathcal{L}_{MHE}(x) = \frac{1}{n(n-1)} \sum_{i \ne j} k(x_i, x_j)
@@ -28,7 +27,7 @@ def energy(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     With `Riesz` this is the minimum hyperspherical energy of [1].
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         kernel: `Gaussian`, `Laplace` or `Riesz`.
 
     References:
@@ -38,13 +37,11 @@ def energy(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
         >>> energy(torch.eye(3), Riesz(s=1.0))  # three points, sqrt(2) apart
         tensor(0.7071)
     """
-    check_points(x, at_least=2)
-    check_kernel(kernel, Kernel)
-    n = len(x)
-    return kernel_sum(full_precision(x), kernel) / (n * (n - 1))
+    result: Tensor = Energy(kernel)(x)
+    return result
 
 
-def uniformity(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
+def uniformity(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
     r"""Logarithm of the mean of the kernel over all pairs, each point with itself among them.
 
     .. math:: \mathcal{L}_{WI}(x) = \log \frac{1}{n^2} \sum_{i=1}^n \sum_{j=1}^n k(x_i, x_j)
@@ -53,7 +50,7 @@ def uniformity(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     :math:`\exp \mathcal{L}_{WI} = \frac{n-1}{n} \mathcal{L}_{MHE} + t / n^2`.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         kernel: One that is positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted `Riesz`.
 
     References:
@@ -64,14 +61,11 @@ def uniformity(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
         >>> uniformity(torch.eye(3), Gaussian())  # log((3 e + 6) / 9)
         tensor(0.4528)
     """
-    check_points(x, at_least=2)
-    check_finite_self(kernel)
-    n = len(x)
-    relative_sum = kernel_sum(full_precision(x), Relative(kernel))  # of k(x, y) / k(x, x): no sum overflows
-    return kernel.log_self + torch.log((n + relative_sum) / n**2)
+    result: Tensor = Uniformity(kernel)(x)
+    return result
 
 
-def mmd(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
+def mmd(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
     r"""Unbiased estimate of the squared maximum mean discrepancy between the points and the uniform distribution.
 
     .. math:: \operatorname{MMD}^2 = \frac{1}{n(n-1)} \sum_{i \ne j} k(x_i, x_j) - c, \quad c = \mathbb{E}[k(U, U')]
@@ -79,7 +73,7 @@ def mmd(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     It is `energy` minus `kernel_mean`, and may be negative: dispersed points are more even than random ones.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         kernel: One with a finite mean over the sphere: any but `Riesz` with s >= d - 1.
 
     References:
@@ -89,9 +83,8 @@ def mmd(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
         >>> mmd(torch.eye(3), Gaussian())  # 1 - sinh(1)
         tensor(-0.1752)
     """
-    check_points(x, at_least=2)
-    check_kernel(kernel, Kernel)
-    return _less_mean(energy(x, kernel), kernel, x.shape[1])
+    result: Tensor = MMD(kernel)(x)
+    return result
 
 
 def _less_mean(values: Tensor, kernel: Kernel, d: int) -> Tensor:
@@ -102,7 +95,8 @@ def _less_mean(values: Tensor, kernel: Kernel, d: int) -> Tensor:
             + (f"use s < {d - 1}" if isinstance(kernel, Riesz) else "use a smaller gamma")
             + ", or Energy, which needs no mean"
         )
-    return narrow(widen(values) - mean, values.dtype)
+    limits = torch.finfo(values.dtype)
+    return (values - min(mean, limits.max)).clamp(limits.min, limits.max)
 
 
 def check_finite_self(kernel: Kernel) -> None:
@@ -115,85 +109,87 @@ def check_finite_self(kernel: Kernel) -> None:
         )
 
 
-def _sum_among(x: Tensor, kernel: Kernel, others: Others) -> Tensor:
-    r"""The weighted sum of the kernel over pairs of a point, on any rank, and another or a fixed one.
+def _sums_among(
+    embeddings: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
+) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+    r"""For every point the weighted sum of the kernel over its others, on any rank, and the fixed points.
 
-    Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on both
-    ranks, and its gradient here is therefore that of two terms.
+    With the gradient by the embeddings of the sums' sum with weights `left`, of all ranks; None are the points' own
+    weights. Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on
+    both ranks, and its gradient here is therefore that of two terms.
     """
-    at = x.detach().requires_grad_(x.requires_grad)
-    with torch.set_grad_enabled(at.requires_grad):
-        total = kernel_sum(at, kernel, weight=others.weight)
-        if others.against is not None:
-            total = total + kernel_sum_between(at, others.against, kernel, weight=others.weight)
-    gradient = _gradient(total, at)
-    total = total.detach()
-    for origin, (y, weight) in others.ranks.ring(at, others.weight):
-        with torch.set_grad_enabled(at.requires_grad):
-            part = kernel_sum_between(
-                at, y, kernel, weight=others.weight, y_weight=weight, y_first=origin < others.ranks.rank
-            )
-        gradient += 2 * _gradient(part, at)
-        total += part.detach()
-    return with_gradient(x, others.ranks.sum(total), gradient)
-
-
-def _gradient(total: Tensor, x: Tensor) -> Tensor:
-    return torch.autograd.grad(total, x)[0] if x.requires_grad else torch.zeros_like(x)
-
-
-def _pairs_among(x: Tensor, others: Others) -> Tensor:
-    """The sum of the weights of these pairs."""
-    mass = others.mass(x)
-    squares = mass if others.weight is None else others.ranks.sum(others.weight.square().sum())
-    return mass * mass - squares + others.fixed * mass
+    x, inverse_norms = unit_rows(embeddings)
+    right = None if others.weight is None else pad(others.weight, (others.fixed, 0), value=1.0)
+    table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)
+    sums, gradient = kernel_sum(
+        x, kernel, table, itself=itself, first=others.ranks.before, right=right, left=left, needs_grad=needs_grad
+    )
+    for rank, (y, weight) in others.ranks.ring(x[0], None if others.weight is None else others.weight[0]):
+        right = None if weight is None else weight.unsqueeze(0)
+        start = sum(others.ranks.counts[:rank])
+        part, by_points = kernel_sum(
+            x, kernel, y.unsqueeze(0), itself=others.ranks.before - start, first=others.fixed + start,
+            right=right, left=others.weight, needs_grad=needs_grad,
+        )  # fmt: skip
+        sums += part
+        if gradient is not None and by_points is not None:
+            gradient += 2 * by_points
+    return sums, None if gradient is None else unit_rows_backward(x, inverse_norms, gradient)
 
 
 class Energy(Objective):
     """`energy` of raw embeddings."""
 
     choices = ("kernel",)
-    of_weights = True
+    supports_weights = True
 
     def __init__(self, kernel: Kernel = THOMSON, *, gather: Gather = False) -> None:
         super().__init__(gather=gather)
         check_kernel(kernel, Kernel)
         self.kernel = kernel
 
-    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain]:
-        check_points(embeddings, at_least=2)
-        return partial(mean_over_pairs, kernel=self.kernel), self.value
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        if others.is_alone:
+            fused = fused_mean_over_pairs(embeddings, self.kernel, needs_grad=needs_grad)
+            if fused is not None:
+                return fused
+        sums, gradient = _sums_among(embeddings, self.kernel, others, None, needs_grad)
+        pairs = _pairs_among(embeddings, others)
+        total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
+        return narrow(total / pairs, sums.dtype), None if gradient is None else gradient.div_(pairs[:, None, None])
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return energy(x, self.kernel)
-
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        return _sum_among(x, self.kernel, others) / _pairs_among(x, others)
-
-    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
-        sums = kernel_sums(x, self.kernel, weight=others.weight, against=others.against)
-        return sums * (others.mass(x) / _pairs_among(x, others))
+    def terms(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        scale = (others.mass(embeddings) / _pairs_among(embeddings, others)).unsqueeze(1)
+        weights = None if left is None else left * scale
+        sums, gradient = _sums_among(embeddings, self.kernel, others, weights, left is not None)
+        return sums * scale, gradient
 
 
 class Uniformity(Objective):
     """`uniformity` of raw embeddings."""
 
     choices = ("kernel",)
-    of_weights = True
+    supports_weights = True
 
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(gather=gather)
         check_finite_self(kernel)
         self.kernel = kernel
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return uniformity(x, self.kernel)
-
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        mass = others.mass(x)
-        with_itself = mass if others.weight is None else others.ranks.sum(others.weight.square().sum())
-        relative_sum = _sum_among(x, Relative(self.kernel), others)
-        return self.kernel.log_self + torch.log((with_itself + relative_sum) / (mass * mass + others.fixed * mass))
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        relative = Relative(self.kernel)  # k(x, y) / k(x, x): no sum overflows
+        sums, gradient = _sums_among(embeddings, relative, others, None, needs_grad)
+        total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
+        total += others.squares(embeddings)  # each point with itself
+        mass = others.mass(embeddings)
+        value = self.kernel.log_self + torch.log(total / (mass * mass + others.fixed * mass))
+        return value, None if gradient is None else gradient.div_(total[:, None, None])
 
 
 class MMD(Energy):
@@ -202,20 +198,20 @@ class MMD(Energy):
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(kernel, gather=gather)
 
-    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain]:
-        energy_of, plain = super().one_pass(embeddings)
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        value, gradient = super().loss(embeddings, others, draw, needs_grad)
+        return _less_mean(value, self.kernel, embeddings.shape[-1]), gradient
 
-        def fused(embeddings: Tensor, *, wanted: bool) -> tuple[Tensor, Tensor | None]:
-            value, gradient = energy_of(embeddings, wanted=wanted)
-            return _less_mean(value, self.kernel, embeddings.shape[1]), gradient
+    def terms(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        terms, gradient = super().terms(embeddings, others, draw, left)
+        return _less_mean(terms, self.kernel, embeddings.shape[-1]), gradient
 
-        return fused, plain
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return mmd(x, self.kernel)
-
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        return _less_mean(super().value_among(x, others), self.kernel, x.shape[1])
-
-    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
-        return _less_mean(super().terms_among(x, others), self.kernel, x.shape[1])
+def _pairs_among(embeddings: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, " b"]:
+    """The sum of the weights of all pairs of a point and another or a fixed one."""
+    mass = others.mass(embeddings)
+    return mass * mass - others.squares(embeddings) + others.fixed * mass

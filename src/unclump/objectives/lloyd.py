@@ -1,27 +1,29 @@
 r"""Lloyd's objective: the points quantise the sphere, or any other domain one can draw samples from."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump._precision import add_rows, exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal
-from unclump.geometry.sphere import full_precision, project, without_autocast
-from unclump.objectives._base import Objective, Others
-from unclump.ops.one_pass import Fused, Plain
-from unclump.ops.pairs import distances_to, mean_square_to_nearest, nearest_to
+from unclump.geometry.sphere import angle
+from unclump.objectives._base import Objective
+from unclump.objectives._others import Others
+from unclump.ops.measure import fused_quantisation_error, measure
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project, unit_rows, unit_rows_backward
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]
 
 
 def lloyd(
-    x: Float[Tensor, "n d"], samples: Float[Tensor, "m d"], *, distance: Distance | None = None
-) -> Float[Tensor, ""]:
+    x: Float[Tensor, "*sets n d"], samples: Float[Tensor, "m d"], *, distance: Distance | None = None
+) -> Float[Tensor, "*sets"]:
     r"""Half the mean squared distance of the samples to their nearest points.
 
     .. math:: \mathcal{L}_{Lloyd}(x) = \frac1m \sum_{r=1}^m \min_j \tfrac12 d^2(y_r, x_j)
@@ -31,7 +33,7 @@ def lloyd(
     without samples stay.
 
     Args:
-        x: Points on the unit sphere, or of the domain that `distance` measures.
+        x: Points on the sphere, of which only the directions count, or of the domain that `distance` measures.
         samples: Draws from the domain. On the sphere: `uniform`.
         distance: Maps samples and points, broadcast against each other, to distances over their last dimension. None
             is the angle, with the nearest points found by one matrix product.
@@ -47,16 +49,21 @@ def lloyd(
     check_points(x)
     check_points(samples)
     check_same_dimension(x, samples, "samples")
-    return _to_nearest(full_precision(x), full_precision(samples), distance).square().mean() / 2
+    if distance is not None:
+        return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean() / 2
+    objective = Lloyd(len(samples))
+    objective.fewest = 1
+    objective.draw = lambda _: full_precision(samples)  # type: ignore[method-assign]
+    result: Tensor = objective(x)
+    return result
 
 
-def _to_nearest(x: Tensor, samples: Tensor, distance: Distance | None) -> Tensor:
-    """The distances of the samples to their nearest points."""
-    with without_autocast(x.device):
-        if distance is None:
-            return distances_to(samples, x, nearest_to(samples, x))
+def _in_domain(x: Tensor, samples: Tensor, distance: Distance, mask: Tensor | None) -> Tensor:
+    """The distances of the samples to their nearest points that are not masked."""
+    with exact_products(x.device):
         with torch.no_grad():
-            near = torch.stack([distance(sample, x).argmin() for sample in samples])
+            distances = torch.stack([distance(sample, x) for sample in samples])
+            near = (distances if mask is None else distances.masked_fill(~mask, torch.inf)).argmin(dim=1)
         return distance(samples, x[near])
 
 
@@ -82,6 +89,7 @@ class Lloyd(Objective):
     """
 
     choices = ("samples",)
+    supports_second_derivatives = True
 
     def __init__(
         self,
@@ -99,34 +107,60 @@ class Lloyd(Objective):
             raise ValueError("expected sampler and distance together, got one of them; a domain needs both")
         self.samples, self.sampler, self.distance, self.generator = samples, sampler, distance, generator
 
-    def points(self, embeddings: Float[Tensor, "n d"], *, at_least: int) -> Float[Tensor, "n d"]:
-        if self.sampler is None:
-            return super().points(embeddings, at_least=at_least)
-        check_points(embeddings, at_least=min(1, at_least))
-        return full_precision(embeddings)
+    def forward(
+        self,
+        embeddings: Float[Tensor, "*sets n d"],
+        *,
+        against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
+        weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
+        reduction: str = "mean",
+    ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
+        if self.sampler is None or self.distance is None:
+            return super().forward(embeddings, against=against, weight=weight, reduction=reduction)
+        check_points(embeddings, at_least=1)
+        if self.gather is not False or embeddings.ndim > 2 or reduction != "mean":
+            raise ValueError(
+                "expected one table on one process and reduction='mean' in a domain of its own, "
+                f"got shape {tuple(embeddings.shape)}, gather={self.gather!r} and reduction={reduction!r}"
+            )
+        table, mask = full_precision(embeddings), None if weight is None else weight > 0
+        if against is not None:
+            table = torch.cat([against.detach().to(table), table])
+            mask = None if mask is None else torch.cat([mask.new_ones(len(against)), mask])
+        samples = full_precision(self.draw(embeddings))
+        return _in_domain(table, samples, self.distance, mask).square().mean() / 2
 
-    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
-        if self.sampler is not None:
-            return None
-        check_points(embeddings, at_least=2)
-        normal = self._normal(embeddings)  # of which the loops take the directions
-        return partial(mean_square_to_nearest, samples=normal), lambda x: lloyd(x, project(normal))
-
-    def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
-        """Samples for the points' dimension, dtype and device."""
+    def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
+        """Samples for the points' dimension, dtype and device; of those on the sphere only the directions count."""
         if self.sampler is not None:
             return self.sampler(self.samples)
-        return project(self._normal(x))  # as `uniform` does
+        like = {"dtype": embeddings.dtype, "device": embeddings.device}
+        return standard_normal(self.samples, embeddings.shape[-1], generator=self.generator, **like)
 
-    def _normal(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
-        return standard_normal(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        if others.is_alone and (fused := fused_quantisation_error(embeddings, draw, needs_grad=needs_grad)) is not None:
+            return fused
+        x, inverse_norms = unit_rows(embeddings)
+        samples = unit_rows(draw)[0].expand(len(x), -1, -1)
+        table = others.with_fixed(x)
+        near = nearest(samples, table, mask=others.mask_with_fixed)[0][..., 0]
+        measured = measure(samples, take_rows(table, near), distance="geodesic")
+        least = others.ranks.minimum(measured.distance)
+        value = least.square().mean(dim=1) / 2
+        if not needs_grad:
+            return value, None
+        mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
+        slope = torch.where(mine, least / least.shape[1], 0).unsqueeze(-1)
+        pulls = measured.by_point * (slope * measured.sign)
+        gradient = add_rows(torch.zeros_like(x), (near - others.fixed).clamp_min(0), pulls)
+        return value, unit_rows_backward(x, inverse_norms, gradient)
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return lloyd(x, self.draw(x), distance=self.distance)
-
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        table, _ = others.with_fixed(x)
-        samples = others.ranks.agree(full_precision(self.draw(x)))
-        no_one = (x.sum() + torch.inf).expand(len(samples))  # a sum over no rows; but it lets the gradient through
-        least = _to_nearest(table, samples, self.distance) if len(table) > 0 else no_one
-        return others.ranks.minimum(least).square().mean() / 2
+    def definition(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"]
+    ) -> Float[Tensor, " b"]:
+        table = others.with_fixed(project(embeddings))
+        samples = unit_rows(draw)[0].expand(len(table), -1, -1)
+        near = nearest(samples, table.detach(), mask=others.mask_with_fixed)[0][..., 0]
+        return angle(samples, take_rows(table, near)).square().mean(dim=1) / 2

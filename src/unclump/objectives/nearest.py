@@ -1,28 +1,30 @@
 r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
 
-from functools import partial
-
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
+from torch.linalg import vector_norm
 
-from unclump._checks import check_choice, check_points
-from unclump.distributed.ranks import Gather, with_gradient
-from unclump.geometry.sphere import full_precision
-from unclump.objectives._base import Objective, Others
+from unclump._checks import check_choice
+from unclump._precision import take_rows
+from unclump.distributed.gathering import nearest_among
+from unclump.distributed.ranks import Gather
+from unclump.objectives._base import Objective
+from unclump.objectives._others import Others
 from unclump.ops import faiss_search
-from unclump.ops.between import Nearest, nearest_among
-from unclump.ops.one_pass import Fused, Plain
-from unclump.ops.pairs import length, mean_of_nearest, nearest, nearest_distances, separation_from
+from unclump.ops.measure import fused_mean_of_nearest, measure
+from unclump.ops.project import project, unit_rows, unit_rows_backward
 
 
-def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: str = "exact") -> Float[Tensor, ""]:
+def max_min(
+    x: Float[Tensor, "*sets n d"], *, distance: str = "geodesic", neighbours: str = "exact"
+) -> Float[Tensor, "*sets"]:
     r"""Minus the mean distance of the points to their nearest neighbours.
 
     .. math:: \mathcal{L}_{MM}(x) = -\frac1n \sum_{i=1}^n \min_{j \ne i} d(x_i, x_j)
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         distance: ``"geodesic"`` (the angle; MMA of [1]), ``"chordal"`` or ``"squared"``, the squared chord, which is
             twice the cosine distance of [2].
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
@@ -36,13 +38,13 @@ def max_min(x: Float[Tensor, "n d"], *, distance: str = "geodesic", neighbours: 
         >>> max_min(torch.eye(3), distance="geodesic")  # everyone's nearest is a right angle away
         tensor(-1.5708)
     """
-    check_points(x, at_least=2)
-    check_choice("distance", distance, ("geodesic", "chordal", "squared"))
-    x = full_precision(x)
-    return -nearest_distances(x, _neighbours(x, neighbours), distance=distance).mean()
+    result: Tensor = MaxMin(distance=distance, neighbours=neighbours)(x)
+    return result
 
 
-def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str = "exact") -> Float[Tensor, ""]:
+def koleo(
+    x: Float[Tensor, "*sets n d"], *, distance: str = "chordal", neighbours: str = "exact"
+) -> Float[Tensor, "*sets"]:
     r"""Minus the mean logarithm of the distances to the nearest neighbours.
 
     .. math:: \mathcal{L}_{KoLeo}(x) = -\frac1n \sum_{i=1}^n \log \min_{j \ne i} d(x_i, x_j)
@@ -51,7 +53,7 @@ def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str
     the harder it is pushed.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         distance: ``"chordal"`` or ``"geodesic"``.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
 
@@ -62,22 +64,16 @@ def koleo(x: Float[Tensor, "n d"], *, distance: str = "chordal", neighbours: str
         >>> koleo(torch.eye(3))  # -log sqrt(2)
         tensor(-0.3466)
     """
-    check_points(x, at_least=2)
-    check_choice("distance", distance, ("chordal", "geodesic"))
-    x = full_precision(x)
-    return -torch.log(nearest_distances(x, _neighbours(x, neighbours), distance=distance)).mean()
-
-
-def _neighbours(x: Tensor, neighbours: str) -> Tensor:
-    check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
-    return nearest(x) if neighbours == "exact" else faiss_search.nearest(x)[0]
+    result: Tensor = KoLeo(distance=distance, neighbours=neighbours)(x)
+    return result
 
 
 class _OfNeighbours(Objective):
     """What both modules share: the search, and the mean of a term of the distance."""
 
     choices = ("distance", "neighbours")
-    of_weights = True
+    supports_weights = True
+    supports_second_derivatives = True
     distances: tuple[str, ...]
     logarithm = False
     """Whether the mean is that of the distances' logarithms."""
@@ -91,49 +87,71 @@ class _OfNeighbours(Objective):
         check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
         self.distance, self.neighbours = distance, neighbours
 
-    def term(self, distance: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        if others.is_alone and self.neighbours == "exact":
+            choices = {"distance": self.distance, "logarithm": self.logarithm}
+            if (fused := fused_mean_of_nearest(embeddings, needs_grad=needs_grad, **choices)) is not None:
+                return fused
+        shares = others.shares(embeddings)
+        terms, gradient = self.terms(embeddings, others, draw, shares if needs_grad else None)
+        if others.mask is not None:
+            terms = torch.where(others.mask, terms, 0)
+        return others.ranks.sum((shares * terms).sum(dim=1)), gradient
+
+    def terms(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
+    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        x, inverse_norms = unit_rows(embeddings)
+        points, numbers, side = self._search(x, others)
+        measured = measure(x, points, distance=self.distance, side=side)
+        if left is None:
+            return self._term(measured.distance), None
+        slope = left.neg() / measured.distance if self.logarithm else left.neg()
+        gradient = measured.by_point.mul_(slope.unsqueeze(-1))
+        by_others = gradient * torch.where((numbers < 0).unsqueeze(-1), 0, measured.sign)
+        gradient = others.ranks.add_back(gradient, numbers.clamp_min(0), by_others)
+        return self._term(measured.distance), unit_rows_backward(x, inverse_norms, gradient)
+
+    def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None) -> Float[Tensor, " b"]:
+        x = project(embeddings)
+        points, numbers, side = self._search(x.detach(), others)
+        points = torch.where((numbers < 0).unsqueeze(-1), points, take_rows(x, numbers.clamp_min(0)))
+        difference = x - points
+        escape = measure(x.detach(), points.detach(), distance="squared", side=side).by_point / 2 - difference.detach()
+        chord = vector_norm(difference + escape, dim=-1)  # coinciding rows are taken apart
+        if self.distance == "squared":
+            chord = chord.square()
+        elif self.distance == "geodesic":
+            chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1))
+        terms = self._term(chord)
+        if others.mask is not None:
+            terms = torch.where(others.mask, terms, 0)
+        return (others.shares(x) * terms).sum(dim=1)
+
+    def _term(self, distance: Float[Tensor, "b n"]) -> Float[Tensor, "b n"]:
         """What is averaged, of the distance of every point to its nearest."""
         return -torch.log(distance) if self.logarithm else -distance
 
-    def one_pass(self, embeddings: Float[Tensor, "n d"]) -> tuple[Fused, Plain] | None:
+    def _search(
+        self, x: Float[Tensor, "b n d"], others: Others
+    ) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Int[Tensor, "b n"]]:
+        """The nearest of every point: where it is, its number through all ranks, and on which side.
+
+        Fixed points have the number -1. The side is 1 where the nearest is an earlier row, -1 where a later one.
+        """
+        own = torch.arange(x.shape[1], device=x.device) + others.ranks.before
         if self.neighbours != "exact":
-            return None
-        check_points(embeddings, at_least=2)
-        return partial(mean_of_nearest, distance=self.distance, logarithm=self.logarithm), self.value
-
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        if self.neighbours == "exact":
-            near = nearest(x)
-        else:
-            near, self.recall = faiss_search.nearest(x)
-        return self.term(nearest_distances(x, near, distance=self.distance)).mean()
-
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        found = self._search(x, others)
-        here, there = x.detach().requires_grad_(), found.points.requires_grad_()
-        with torch.enable_grad():
-            terms = self._terms(here, there, found)
-            share = (terms if others.weight is None else others.weight * terms).sum()
-        by_points, by_nearest = torch.autograd.grad(share, (here, there))
-        moving = found.numbers >= 0
-        gradient = by_points + others.ranks.send_back(by_nearest[moving], found.numbers[moving])
-        return with_gradient(x, others.ranks.sum(share.detach()), gradient) / others.mass(x)
-
-    def terms_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, " n"]:
-        found = self._search(x, others)
-        moving = (found.numbers >= 0).unsqueeze(-1)
-        return self._terms(x, torch.where(moving, x[found.numbers.clamp_min(0)], found.points), found)
-
-    def _search(self, x: Tensor, others: Others) -> Nearest:
-        if self.neighbours != "exact":
-            raise ValueError(
-                f"expected neighbours='exact' with against, weight, reduction or gather, got {self.neighbours!r}, "
-                "which looks through one table only"
-            )
-        return nearest_among(x, others.against, others.ranks)
-
-    def _terms(self, x: Tensor, points: Tensor, found: Nearest) -> Tensor:
-        return self.term(length(separation_from(x, points, found.side), x + points, self.distance))
+            if not others.is_alone:
+                raise ValueError(
+                    f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
+                    "which looks through one table only"
+                )
+            near, self.recall = faiss_search.nearest(x[0])
+            return x[:, near], near.unsqueeze(0), torch.sign(own - near).unsqueeze(0)
+        points, numbers = nearest_among(x, others.ranks, fixed=others.against, mask=others.mask)
+        return points, numbers, torch.sign(own - numbers)
 
 
 class MaxMin(_OfNeighbours):

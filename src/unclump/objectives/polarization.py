@@ -1,29 +1,31 @@
 r"""Polarization as an objective: no place on the sphere is far from all points."""
 
 from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
-from unclump._once import once
-from unclump.distributed.ranks import Alone, Gather
+from unclump._precision import apart, smallest_axis, take_rows
+from unclump.distributed.gathering import nearest_among
+from unclump.distributed.ranks import Gather
 from unclump.geometry.sampling import uniform
-from unclump.geometry.sphere import exp, full_precision, project, tangent
+from unclump.geometry.sphere import exp, tangent, unit
 from unclump.kernels import Kernel
-from unclump.objectives._base import Objective, Others
+from unclump.objectives._base import Objective
+from unclump.objectives._others import Others
 from unclump.objectives.energy import THOMSON
-from unclump.ops.between import nearest_among
-from unclump.ops.pairs import block_size, narrow, nearest, separation, separation_from, squared_chord_block, widen
+from unclump.ops.kernel_sum import kernel_sum
+from unclump.ops.project import unit_rows, unit_rows_backward
 
 _REFINED = 8  # how many of the starts are followed down
+Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def polarization(
-    x: Float[Tensor, "n d"], kernel: Kernel, starts: Float[Tensor, "m d"], *, steps: int = 64
-) -> Float[Tensor, ""]:
+    x: Float[Tensor, "*sets n d"], kernel: Kernel, starts: Float[Tensor, "m d"], *, steps: int = 64
+) -> Float[Tensor, "*sets"]:
     r"""Minus the potential of the points at the place where it is smallest.
 
     .. math:: \mathcal{L}_{Pol}(x) = -\min_{v} \frac1n \sum_{i=1}^n k(x_i, v)
@@ -32,7 +34,7 @@ def polarization(
     starts; then only the n distances to it are differentiated, which is the gradient by Danskin's theorem.
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         kernel: `Gaussian`, `Laplace` or `Riesz`.
         starts: Places on the sphere to search from; see `uniform`.
         steps: How many steps of the descent; 0 takes the best start itself.
@@ -45,62 +47,30 @@ def polarization(
         >>> polarization(poles, Riesz(s=1.0), torch.eye(3))  # smallest on the equator, sqrt(2) from both
         tensor(-0.7071)
     """
-    check_points(x, at_least=2)
-    check_kernel(kernel, Kernel)
     check_points(starts)
     check_same_dimension(x, starts, "starts")
-    check_count("steps", steps, at_least=0)
-    x = full_precision(x)
-    near = nearest(x)  # coinciding rows would feel the same pull for ever: they are taken apart
-    x = x[near] + separation(x, near)
-    return _polarization(x, None, kernel, starts, steps=steps, ranks=Alone(x))
+    objective = Polarization(kernel, samples=len(starts), steps=steps)
+    objective.draw = starts.to  # type: ignore[method-assign]
+    result: Tensor = objective(x)
+    return result
 
 
-def _polarization(
-    x: Tensor, weight: Tensor | None, kernel: Kernel, starts: Tensor, *, steps: int, ranks: Alone
-) -> Tensor:
-    """The same of rows that do not coincide, spread over ranks, with weights."""
-    weight = widen(x).new_ones(len(x)) if weight is None else widen(weight)
-    weight = weight / ranks.sum(weight.sum())
-    with torch.no_grad():
-        place = _emptiest(partial(_potential, widen(x), weight, kernel, ranks=ranks), widen(starts), steps)
-    r2 = (widen(once(x)) - place).square().sum(dim=-1).clamp_max(4)
-    fixed = r2.detach()
-    terms = kernel(fixed) + kernel.derivative(fixed) * (r2 - fixed)  # the kernel's own, finite derivative
-    return narrow(-ranks.sum(weight @ terms), x.dtype)
-
-
-def _emptiest(
-    potential_at: Callable[[Tensor], tuple[Tensor, Tensor]], starts: Tensor, steps: int
-) -> Float[Tensor, "1 d"]:
+def _emptiest(potential_at: Potential, starts: Float[Tensor, "b m d"], steps: int) -> Float[Tensor, "b 1 d"]:
     """The place of the smallest potential that a descent from the starts finds."""
     potential, gradient = potential_at(starts)
-    best = potential.argsort()[:_REFINED]
-    place, potential, gradient = starts[best], potential[best], gradient[best]
+    best = potential.argsort(dim=1)[:, :_REFINED]
+    place, potential, gradient = take_rows(starts, best), potential.gather(1, best), take_rows(gradient, best)
     stride = torch.full_like(potential, 0.25)  # radians; longer after a step down, shorter after one up
     for _ in range(steps):
-        step = -stride.unsqueeze(-1) * project(tangent(place, gradient))
-        trial = project(exp(place, step))
+        step = -stride.unsqueeze(-1) * unit(tangent(place, gradient))
+        trial = unit(exp(place, step))
         trial_potential, trial_gradient = potential_at(trial)
         down = trial_potential < potential
         place = torch.where(down.unsqueeze(-1), trial, place)
         gradient = torch.where(down.unsqueeze(-1), trial_gradient, gradient)
         potential = torch.where(down, trial_potential, potential)
         stride = torch.where(down, 1.5 * stride, 0.4 * stride)
-    return place.gather(0, potential.argmin().expand(1, place.shape[1]))
-
-
-def _potential(x: Tensor, weight: Tensor, kernel: Kernel, places: Tensor, *, ranks: Alone) -> tuple[Tensor, Tensor]:
-    """The mean kernel between each place and all points, and its gradient by the place, streamed over the points."""
-    both = places.new_zeros(len(places), 1 + places.shape[1])
-    for start in range(0, len(x), 8 * block_size(x)):
-        here = slice(start, start + 8 * block_size(x))
-        r2 = squared_chord_block(places, x[here]).clamp_min(torch.finfo(places.dtype).eps)
-        slopes = kernel.derivative(r2) * weight[here]
-        both[:, 0] += kernel(r2) @ weight[here]
-        both[:, 1:] += 2 * (slopes.sum(dim=1, keepdim=True) * places - slopes @ x[here])
-    both = ranks.sum(both)
-    return both[:, 0], both[:, 1:]
+    return take_rows(place, potential.argmin(dim=1, keepdim=True))
 
 
 class Polarization(Objective):
@@ -114,7 +84,7 @@ class Polarization(Objective):
     """
 
     choices = ("kernel", "samples", "steps")
-    of_weights = True
+    supports_weights = True
 
     def __init__(
         self,
@@ -132,16 +102,43 @@ class Polarization(Objective):
         check_generator(generator)
         self.kernel, self.samples, self.steps, self.generator = kernel, samples, steps, generator
 
-    def draw(self, x: Float[Tensor, "n d"]) -> Float[Tensor, "m d"]:
+    def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
         """Starts for the points' dimension, dtype and device."""
-        return uniform(self.samples, x.shape[1], generator=self.generator, dtype=x.dtype, device=x.device)
+        like = {"dtype": embeddings.dtype, "device": embeddings.device}
+        return uniform(self.samples, embeddings.shape[-1], generator=self.generator, **like)
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return polarization(x, self.kernel, self.draw(x), steps=self.steps)
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        x, inverse_norms = unit_rows(embeddings)
+        weight = x.new_ones(x.shape[:2]) if others.weight is None else others.weight
+        mass = others.mass(x).unsqueeze(1) + others.fixed
+        table, shares = others.with_fixed(self._taken_apart(x, others)), weight / mass
+        if others.against is not None:
+            fixed = 1 / (mass * others.ranks.size)  # every rank has them
+            shares = torch.cat([fixed.expand(-1, others.fixed), shares], dim=1)
 
-    def value_among(self, x: Float[Tensor, "n d"], others: Others) -> Float[Tensor, ""]:
-        found = nearest_among(x, others.against, others.ranks)
-        x = found.points + separation_from(x, found.points, found.side)
-        table, weight = others.with_fixed(x)
-        starts = others.ranks.agree(self.draw(x))
-        return _polarization(table, weight, self.kernel, starts, steps=self.steps, ranks=others.ranks)
+        def potential_at(places: Tensor) -> tuple[Tensor, Tensor]:
+            value, gradient = kernel_sum(places, self.kernel, table, right=shares)
+            return others.ranks.sum(value), others.ranks.sum(gradient)
+
+        place = _emptiest(potential_at, draw.to(x.dtype).expand(len(x), -1, -1), self.steps)
+        vector = table - place
+        r2 = vector.square().sum(dim=-1).clamp_max(4)
+        value, slope = self.kernel.value_and_derivative(r2)
+        potential = others.ranks.sum((shares * value).sum(dim=1))
+        if not needs_grad:
+            return -potential, None
+        gradient = (-2 * shares * slope).unsqueeze(-1) * vector
+        return -potential, unit_rows_backward(x, inverse_norms, gradient[:, others.fixed :])
+
+    def _taken_apart(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b n d"]:
+        """The points, those moved that coincide with an earlier one: they would feel the same pull for ever."""
+        if others.ranks.total == 1:
+            return x
+        points, number = nearest_among(x, others.ranks, fixed=others.against)
+        coincide = (points == x).all(dim=-1, keepdim=True)
+        own = torch.arange(x.shape[1], device=x.device).unsqueeze(-1) + others.ranks.before
+        by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1))
+        axis, scale = smallest_axis(x)
+        return x.scatter_add(-1, axis, torch.where(coincide, by * scale, 0))

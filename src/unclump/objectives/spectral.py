@@ -4,17 +4,17 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_points
+from unclump._precision import apart, narrow, smallest_axis, widen
 from unclump.distributed.ranks import Gather
-from unclump.geometry.sphere import full_precision
+from unclump.geometry.sphere import unit
 from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective
+from unclump.objectives._others import Others
 from unclump.objectives.energy import RBF, check_finite_self
-from unclump.ops.kernel_sums import kernel_matrix
-from unclump.ops.pairs import narrow
+from unclump.ops.project import unit_rows, unit_rows_backward
 
 
-def log_det(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
+def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
     r"""Minus the logarithm of the determinant of the kernel matrix, a point.
 
     .. math:: \mathcal{L}_{LogDet}(x) = -\frac1n \log \det K, \quad K_{ij} = k(x_i, x_j)
@@ -23,7 +23,7 @@ def log_det(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
     singular to that precision, for many points in few dimensions, what counts is its rounding error, n eps k(x, x).
 
     Args:
-        x: Points on the unit sphere, n >= 2. Not checked to be unit: see `project`.
+        x: Points, n >= 2, in separate sets; only their directions count.
         kernel: One that is positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted `Riesz`.
 
     References:
@@ -33,13 +33,8 @@ def log_det(x: Float[Tensor, "n d"], kernel: Kernel) -> Float[Tensor, ""]:
         >>> log_det(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), Laplace())  # -log(1 - exp(-2 pi)) / 2
         tensor(0.0009)
     """
-    check_points(x, at_least=2)
-    _check_definite(kernel)
-    n = len(x)
-    relative = kernel_matrix(full_precision(x), Relative(kernel))
-    rounding = n * torch.finfo(relative.dtype).eps * torch.eye(n, dtype=relative.dtype, device=x.device)
-    log_determinant = torch.linalg.slogdet(relative + rounding).logabsdet
-    return narrow(-log_determinant / n - kernel.log_self, full_precision(x).dtype)
+    result: Tensor = LogDet(kernel)(x)
+    return result
 
 
 def _check_definite(kernel: Kernel) -> None:
@@ -61,5 +56,50 @@ class LogDet(Objective):
         _check_definite(kernel)
         self.kernel = kernel
 
-    def value(self, x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-        return log_det(x, self.kernel)
+    def loss(
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        x, inverse_norms = unit_rows(embeddings)
+        table = others.ranks.rows(x.movedim(1, 0)).movedim(0, 1) if others.ranks.size > 1 else x
+        table = table if others.against is None else torch.cat([others.against, table], dim=1)
+        mask = None if others.mask is None else others.ranks.columns(others.mask)
+        if mask is not None:
+            mask = torch.cat([mask.new_ones(len(mask), others.fixed), mask], dim=1)
+        value, gradient = _log_det(table, Relative(self.kernel), mask)
+        count = table.shape[1] if mask is None else mask.sum(dim=1)
+        first = others.fixed + others.ranks.before
+        own = gradient[:, first : first + x.shape[1]]
+        value = narrow(value / count - self.kernel.log_self, x.dtype)
+        own = narrow(own / (count if mask is None else count[:, None, None]), x.dtype)
+        return value, unit_rows_backward(x, inverse_norms, own)
+
+
+def _log_det(
+    x: Float[Tensor, "b n d"], kernel: Kernel, mask: Tensor | None
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"]]:
+    r"""Minus the logarithm of the determinant of the kernel matrix in double precision, and its gradient.
+
+    .. math:: \nabla_{x_i} = -4 \sum_j (K^{-1})_{ij} \, k'(r_{ij}^2) (x_i - x_j)
+
+    Masked points are left out: their rows and columns are those of the identity.
+    """
+    wide, n = unit(widen(x)), x.shape[1]
+    r2 = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
+    itself = torch.eye(n, dtype=torch.bool, device=x.device)
+    coincide = (r2 <= torch.finfo(x.dtype).eps ** 2) & ~itself
+    r2 = torch.where(coincide, apart(x.dtype) ** 2, r2)
+    matrix = kernel(torch.where(itself, 0, r2))
+    slopes = kernel.derivative(torch.where(itself, 2, r2)).masked_fill(itself, 0)
+    if mask is not None:
+        both = mask.unsqueeze(2) & mask.unsqueeze(1)
+        matrix = torch.where(both, matrix, itself.to(matrix.dtype))
+        slopes = slopes * both
+    # What is singular to this precision has its rounding error for a determinant.
+    matrix = matrix + n * torch.finfo(matrix.dtype).eps * itself
+    weights = -2 * torch.linalg.inv(matrix) * slopes
+    pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
+    gradient = 2 * (pull.sum(dim=2, keepdim=True) * wide - pull @ wide)
+    side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
+    axis, scale = smallest_axis(wide)
+    aside = 2 * apart(x.dtype) * (push * side).sum(dim=2, keepdim=True)
+    return -torch.linalg.slogdet(matrix).logabsdet, gradient.scatter_add(-1, axis, aside * scale)

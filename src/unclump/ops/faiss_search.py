@@ -21,15 +21,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
+from unclump._precision import widen
 from unclump.geometry.sphere import chord
-from unclump.ops.pairs import squared_chord_block, widen
+from unclump.ops.nearest import nearest as exact_nearest
 
 NEIGHBOURS = ("exact", "faiss")
 
 _SAMPLE = 256
 _ENOUGH = 0.95  # the recall beyond which no more centres are asked
 _MOST = 32  # nor more than one in so many: a scan is slower than a matrix product, and the exact search catches up
-_COLUMNS = 8192
 
 _log = logging.getLogger("unclump")
 
@@ -42,7 +42,7 @@ def nearest(x: Float[Tensor, "n d"]) -> tuple[Int[Tensor, " n"], float]:
     """
     x = x.detach()
     rows = torch.arange(min(_SAMPLE, len(x)), device=x.device) * len(x) // min(_SAMPLE, len(x))
-    closest = _exact(x, rows)
+    closest = _nearest_of(x, rows)
     table = np.ascontiguousarray(x.cpu().float().numpy())
     with _faiss_on_our_threads() as faiss:
         index = _inverted_file(faiss, table)
@@ -79,17 +79,10 @@ def _search(index: Any, points: Float[np.ndarray, "k d"], rows: Int[Tensor, " k"
     return torch.where(other < 0, (rows + 1) % index.ntotal, other)  # NaN has no neighbour: any row is as good
 
 
-def _exact(x: Float[Tensor, "n d"], rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
+def _nearest_of(x: Float[Tensor, "n d"], rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
     """The nearest of each of the rows, by comparison with all."""
-    some = widen(x[rows])
-    smallest, index = some.new_full((len(rows),), math.inf), torch.zeros_like(rows)
-    for start in range(0, len(x), _COLUMNS):
-        r2 = squared_chord_block(some, widen(x[start : start + _COLUMNS]))
-        columns = torch.arange(start, start + r2.shape[1], device=x.device)
-        found = r2.masked_fill(rows.unsqueeze(1) == columns, math.inf).min(dim=1)
-        index = torch.where(found.values < smallest, found.indices + start, index)
-        smallest = torch.minimum(smallest, found.values)
-    return index
+    two = exact_nearest(x[rows], x, k=2)[0]
+    return torch.where(two[:, 0] == rows, two[:, 1], two[:, 0])
 
 
 def _recall(x: Tensor, rows: Tensor, found: Tensor, closest: Tensor) -> float:

@@ -19,8 +19,10 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_rows
-from unclump.geometry.sphere import full_precision, project, tangent
+from unclump._precision import full_precision
+from unclump.geometry.sphere import tangent
 from unclump.ops import native
+from unclump.ops.project import project
 
 RETRACTIONS = ("exp", "project")
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import ParamsT
 
-from unclump.geometry.sphere import full_precision
+from unclump._precision import full_precision
 from unclump.ops.row_update import adam_update, sgd_update, update_rows
 from unclump.optim.groups import (
     Group,

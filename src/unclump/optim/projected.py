@@ -9,7 +9,7 @@ from torch.optim.optimizer import Optimizer
 from torch.utils.hooks import RemovableHandle
 
 from unclump._checks import check_rows
-from unclump.geometry.sphere import project
+from unclump.ops.project import project
 from unclump.optim.groups import check_point_parameter
 
 

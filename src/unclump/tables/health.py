@@ -27,7 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_generator, check_points
+from unclump._checks import check_generator, check_table
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.rows import directions
@@ -69,7 +69,7 @@ def health(
         >>> print(found.verdict)
         duplicates: 2 rows are equal, in 1 group; spread it with the objective koleo; drop 1 row without a direction
     """
-    check_points(points, at_least=2)
+    check_table(points, at_least=2)
     check_generator(generator)
     points = points.detach().cpu()
     bad = bad_rows(Table(points, names))

@@ -1,0 +1,117 @@
+r"""One policy of precision, for every operation and whoever computes it.
+
+float64 stays float64. Half precision is computed in float32. In float32 **products select and differences measure**:
+a matrix product of points says which pairs are near, and is good enough for those that are not; the near ones are
+measured by the differences of their coordinates. No product of float32 points is taken in float64, and none depends on
+autocast or on the switch for TF32.
+
+**Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair is
+taken to be `apart`, the root of the precision, along a direction that is tangent at both. Values and gradients stay
+finite, and the rows come apart.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+def full_precision(x: Tensor) -> Tensor:
+    """`x` in float32 where it is in half precision, otherwise as it is."""
+    return _to_single(x) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def widen(x: Tensor) -> Tensor:
+    """`x` in double precision, or in single on devices that have no other."""
+    return x.to(torch.float32 if x.device.type == "mps" else torch.float64)
+
+
+def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """`x` in `dtype`; what is too large for it becomes its largest number."""
+    limits = torch.finfo(dtype)
+    return x.clamp(limits.min, limits.max).to(dtype)
+
+
+def apart(dtype: torch.dtype) -> float:
+    """How far apart coinciding rows are taken to be: far enough to survive rounding, in radians."""
+    return math.sqrt(torch.finfo(dtype).eps)
+
+
+def largest_slope(dtype: torch.dtype) -> float:
+    """Larger slopes would make forces of infinity minus infinity; so large a number is as good."""
+    return float(torch.finfo(dtype).max ** 0.9)
+
+
+def smallest_axis(x: Float[Tensor, "*sets n d"]) -> tuple[Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
+    """An axis nearly orthogonal to every point, and what times it has a tangent part of length one.
+
+    The part that is normal to the sphere is taken away where gradients are projected.
+    """
+    axis = x[..., :8].abs().argmin(dim=-1, keepdim=True)  # of so many coordinates one is small enough
+    return axis, torch.rsqrt(1 - x.gather(-1, axis).square())
+
+
+@contextmanager
+def _ieee_products(device: torch.device) -> Iterator[None]:
+    """Products in here keep all digits of float32 on a GPU, whatever the user's switch for TF32 says."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+@contextmanager
+def exact_products(device: torch.device) -> Iterator[None]:
+    """Products of float32 stay float32 in here, whatever autocast and the switch for TF32 say."""
+    cast = torch.is_autocast_enabled(device.type) if torch.amp.is_autocast_available(device.type) else False
+    with (
+        torch.autocast(device.type, enabled=False) if cast else nullcontext(),
+        _ieee_products(device) if device.type == "cuda" else nullcontext(),
+    ):
+        yield
+
+
+class _ToSingle(torch.autograd.Function):
+    """Half precision to single; on the way back, gradients beyond half precision become its largest number."""
+
+    @staticmethod
+    def forward(x: Tensor) -> Tensor:
+        return x.float()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
+        ctx.dtype = inputs[0].dtype
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor) -> Tensor:
+        return narrow(grad_output, ctx.dtype)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[Tensor, int]:
+        return _to_single(x), in_dims[0]
+
+
+_to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
+
+
+def take_rows(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Float[Tensor, "b n d"]:
+    """For every set the rows with these numbers."""
+    sets, rows, d = table.shape
+    first = torch.arange(sets, device=table.device).unsqueeze(1) * rows
+    return table.reshape(-1, d).index_select(0, (index + first).flatten()).view(sets, index.shape[1], d)
+
+
+def add_rows(
+    table: Float[Tensor, "b n d"], index: Int[Tensor, "b k"], values: Float[Tensor, "b k d"]
+) -> Float[Tensor, "b n d"]:
+    """Add values, in place, to the rows with these numbers."""
+    sets, rows, d = table.shape
+    first = torch.arange(sets, device=table.device).unsqueeze(1) * rows
+    table.view(-1, d).index_add_(0, (index + first).flatten(), values.reshape(-1, d))
+    return table

@@ -1,0 +1,56 @@
+"""Blocks of pairs: how much of the matrix between two tables is held at once."""
+
+import os
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+Block = tuple[slice, slice]
+
+_MOST = 2**25  # entries of a block on a CPU, where a larger one is not faster
+_SHARE = 64  # of the memory that one block may take: an operation holds a few of them
+
+
+def block_entries(x: Tensor) -> int:
+    """How many pairs of rows of `x` a block may hold on its device."""
+    if x.device.type == "cuda":
+        return int(torch.cuda.get_device_properties(x.device).total_memory // (_SHARE * x.element_size()))
+    return min(_MOST, _memory() // (_SHARE * x.element_size()))
+
+
+def _memory() -> int:
+    """Of this machine, in bytes."""
+    if not hasattr(os, "sysconf"):
+        return 2**33
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def blocks(rows: int, columns: int, entries: int) -> Iterator[Block]:
+    """Slices of rows and columns that together cover a matrix, each block of at most so many entries.
+
+    Whole rows as long as a block holds 64 of them, then squares.
+    """
+    if rows == 0 or columns == 0:
+        return
+    width = columns if 64 * columns <= entries else max(1, int(entries**0.5))
+    height = max(1, entries // width)
+    for row in range(0, rows, height):
+        for column in range(0, columns, width):
+            yield slice(row, min(row + height, rows)), slice(column, min(column + width, columns))
+
+
+def upper_triangle(n: int, size: int) -> Iterator[Block]:
+    """The row and column slices of the square blocks on and above the diagonal."""
+    for row in range(0, n, size):
+        for column in range(row, n, size):
+            yield slice(row, min(row + size, n)), slice(column, min(column + size, n))
+
+
+def set_blocks(sets: int, rows: int, columns: int, entries: int) -> Iterator[tuple[slice, slice, slice]]:
+    """The same of several matrices: as many whole ones as a block holds, or blocks of one after the other."""
+    together = max(1, entries // max(1, rows * columns))
+    for start in range(0, sets, together):
+        here = slice(start, min(start + together, sets))
+        for block in blocks(rows, columns, entries // (here.stop - here.start)):
+            yield here, *block

@@ -1,0 +1,38 @@
+"""Who computes an operation here: compiled loops on the CPU, or the reference in plain torch.
+
+Every operation is defined once under `torch.ops.unclump`, with a fake that only knows its shapes, so that
+`torch.compile`, `torch.export` and the meta device see an ordinary operator.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from unclump.ops import native
+
+_LIBRARY = torch.library.Library("unclump", "DEF")
+
+
+def register(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function the operator of this schema on all devices; returns the operator.
+
+    Args:
+        schema: Such as ``"nearest(Tensor x, int k) -> (Tensor, Tensor)"``.
+        fake: Maps the same arguments to empty tensors of the right shape.
+    """
+    name = schema[: schema.index("(")]
+
+    def decorator(function: Callable[..., Any]) -> Any:
+        _LIBRARY.define(schema)
+        _LIBRARY.impl(name, function, "CompositeExplicitAutograd")
+        torch.library.register_fake(f"unclump::{name}", fake, lib=_LIBRARY)
+        return getattr(torch.ops.unclump, name).default
+
+    return decorator
+
+
+def has_native(*tensors: Tensor) -> bool:
+    """Whether the compiled loops take these tensors: plain float32 on the CPU, with values to read."""
+    return tensors[0].dtype is torch.float32 and native.usable(*tensors)

@@ -1,0 +1,82 @@
+r"""The distance of angles on circles to even spacing, with its gradient.
+
+.. math:: \frac12 \sum_i (\theta_i - \hat\theta_i)^2, \qquad \nabla_{x_i} = (\theta_i - \hat\theta_i)
+    \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}{\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
+
+Angles do not change with the points' lengths, and this is the gradient at any length: no table of unit vectors is
+needed, nor a graph over the sort. Kept for the backward pass are the coefficients of p and q, not the gradient.
+"""
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from unclump._precision import exact_products
+from unclump.geometry.circles import Circles, circle_coordinates, unevenness
+from unclump.ops.dispatch import has_native, register
+from unclump.ops.project import unit_rows
+
+
+def coordinates(x: Float[Tensor, "b n d"], circles: Circles) -> Float[Tensor, "b k 2 n"]:
+    """The inner products of the points with both vectors of each circle."""
+    if len(x) == 1 and has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
+        from unclump.ops.native import circle as loops
+
+        return loops.coordinates_of(x[0], circles)[0].view(1, len(circles), 2, x.shape[1])
+    with exact_products(x.device):
+        return circle_coordinates(x, circles)
+
+
+def _fake(angles: Tensor, mask: Tensor | None) -> Tensor:
+    return torch.empty_like(angles)
+
+
+@register("even_spacing(Tensor angles, Tensor? mask) -> Tensor", _fake)
+def gaps(angles: Float[Tensor, "b k n"], mask: Bool[Tensor, "b n"] | None) -> Float[Tensor, "b k n"]:
+    """How far each angle is from its place in the nearest evenly spaced configuration; zero where masked."""
+    return unevenness(angles, None if mask is None else mask.unsqueeze(1))
+
+
+def coefficients(
+    x: Float[Tensor, "b n d"], along: Float[Tensor, "b k 2 n"], weight: Float[Tensor, "b k n"]
+) -> Float[Tensor, "b k 2 n"]:
+    """The gradient of the weighted sum of all angles, in terms of both vectors of every circle.
+
+    Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
+    """
+    inverse_norms = unit_rows(x)[1].mT  # (b, 1, n)
+    p, q = (along * inverse_norms.unsqueeze(1)).unbind(dim=2)
+    smallest = torch.finfo(x.dtype).eps ** 2
+    turn = weight * inverse_norms / torch.addcmul(p * p, q, q).clamp_min_(smallest)
+    return torch.stack([-turn * q, turn * p], dim=2)
+
+
+def combine(
+    coefficients: Float[Tensor, "b k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
+) -> Float[Tensor, "b n d"]:
+    """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
+    rows, vectors = coefficients.flatten(1, 2), circles.flatten(end_dim=1)  # (b, 2k, n), and (2k, d) or (2k,)
+    if len(rows) == 1 and scale.numel() == 1 and has_native(rows):
+        from unclump.ops.native import circle as loops
+
+        return loops.combine(rows[0], circles, d, scale.item()).unsqueeze(0)
+    rows = scale * rows
+    if circles.is_floating_point():
+        with exact_products(rows.device):
+            return rows.mT @ vectors
+    return rows.new_zeros(len(rows), d, rows.shape[2]).index_add_(1, vectors, rows).mT
+
+
+def fused_distance(
+    x: Float[Tensor, "b n d"], circles: Circles
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k 2 n"]] | None:
+    """The squared distance to even spacing, halved and averaged over the circles, and the gradient's coefficients.
+
+    None where no compiled loop does it.
+    """
+    if len(x) != 1 or not has_native(x):
+        return None
+    from unclump.ops.native import circle as loops
+
+    distance, found = loops.even_spacing(x[0], circles, torch.finfo(x.dtype).eps ** 2)
+    return x.new_full((1,), distance), found.view(1, len(circles), 2, x.shape[1])

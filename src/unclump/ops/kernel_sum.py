@@ -1,0 +1,246 @@
+r"""Weighted sums of a kernel over pairs of points, and their gradient from the same pass.
+
+.. math:: S_i = \sum_{j \ne i} v_j k(x_i, z_j), \qquad
+    \nabla_{x_i} \sum_i u_i S_i = 2 \sum_{j \ne i} (u_i v_j + v_i u_j) \, k'(r_{ij}^2) (x_i - z_j)
+
+where the others z are any points, the x themselves among them or not; those that are not have u = 0.
+
+Squared chords come from one matrix product of points that are moved to their mean. The nearest of every row is measured
+by differences, and its force added by itself. Memory is O(n d), beside a block of pairs.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.linalg import vector_norm
+from torch.nn.functional import pad
+
+from unclump._precision import apart, exact_products, largest_slope, narrow, smallest_axis, take_rows
+from unclump.kernels import Kernel, kernel_by_name, name_of
+from unclump.ops.blocks import block_entries, set_blocks
+from unclump.ops.dispatch import has_native, register
+
+_OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
+_THREAD_GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
+
+
+def kernel_sum(
+    x: Float[Tensor, "*sets n d"],
+    kernel: Kernel,
+    y: Float[Tensor, "*sets m d"] | None = None,
+    *,
+    itself: int | None = None,
+    first: int = 0,
+    right: Float[Tensor, "*sets m"] | None = None,
+    left: Float[Tensor, "*sets n"] | None = None,
+    needs_grad: bool = True,
+) -> tuple[Float[Tensor, "*sets n"], Float[Tensor, "*sets n d"] | None]:
+    r"""The sum of the kernel between every point and others, and the gradient of the sums' weighted sum.
+
+    Args:
+        x: Points on the sphere.
+        kernel: Any.
+        y: The others; None is `x` itself.
+        itself: The row of `y` that is the first of `x`: pairs of a point with itself do not count, and those of two
+            points that are both rows of `x` pull at both. It may lie before or beyond `y`, as the rows of another
+            process do; None is beyond it, or the first where `y` is None.
+        first: The number of the first row of `y`, if it is part of a larger table: coinciding rows are pushed by it.
+        right: The weights v of the others; None for ones.
+        left: The weights u of the sums; None for v where the points are among the others, or ones.
+        needs_grad: Whether to compute the gradient of :math:`\sum_i u_i S_i`, up to parts normal to the sphere.
+
+    Example:
+        >>> from unclump.ops.kernel_sum import kernel_sum
+        >>> kernel_sum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), Riesz(s=2.0), needs_grad=False)[0]
+        tensor([0.7500, 0.7500, 1.0000])
+    """
+    points = x.detach().reshape(-1, *x.shape[-2:])
+    table = None if y is None else y.detach().reshape(-1, *y.shape[-2:])
+    weights = (None if one is None else one.detach().reshape(-1, one.shape[-1]) for one in (right, left))
+    offset = (0 if y is None else y.shape[-2]) if itself is None else itself
+    sums, gradient = _kernel_sum(points, table, *weights, name_of(kernel), offset, first, needs_grad)
+    return sums.view(x.shape[:-1]), gradient.view(x.shape) if needs_grad else None
+
+
+def fused_mean_over_pairs(
+    embeddings: Float[Tensor, "b n d"], kernel: Kernel, *, needs_grad: bool
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
+    """The mean of the kernel over ordered pairs of the embeddings' directions, and the gradient by the embeddings.
+
+    None where no compiled loop does it.
+    """
+    if len(embeddings) != 1 or not has_native(embeddings) or (loop := _native_kernel(kernel)) is None:
+        return None
+    from unclump.ops.native import pairs as loops
+
+    most = max(1, _THREAD_GRADIENTS // (8 * embeddings.numel())) if needs_grad else torch.get_num_threads()
+    mean, gradient = loops.mean_over_pairs(embeddings[0], loop, wanted=needs_grad, most=most)
+    return embeddings.new_full((1,), mean), None if gradient is None else gradient.unsqueeze(0)
+
+
+@lru_cache(maxsize=256)
+def _native_kernel(kernel: Kernel) -> Any:
+    """The kernel for the compiled loops, or None where it is too steep for single precision."""
+    from unclump.ops.native import far, pairs
+
+    def slope(r2: Tensor) -> Tensor:
+        return kernel.derivative(r2).clamp_(-largest_slope(r2.dtype), largest_slope(r2.dtype))
+
+    fit = far.fit(kernel, kernel.derivative)
+    return fit and pairs.OfKernel(fit, kernel, slope, apart(torch.float32))
+
+
+def _fake(
+    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int,
+    first: int, needs_grad: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return x.new_empty(x.shape[:2]), torch.empty_like(x) if needs_grad else x.new_empty(0)
+
+
+@register(
+    "kernel_sum(Tensor x, Tensor? y, Tensor? right, Tensor? left, str kernel, int itself, int first, bool needs_grad)"
+    " -> (Tensor, Tensor)",
+    _fake,
+)
+def _kernel_sum(
+    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int,
+    first: int, needs_grad: bool,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    columns = x.shape[1] if y is None else y.shape[1]
+    sums, gradient = x.new_zeros(x.shape[:2]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+    with exact_products(x.device):
+        pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
+        for sets, rows, some in set_blocks(len(x), x.shape[1], columns, block_entries(x)):
+            part, force = pairs.block(sets, rows, some, needs_grad)
+            sums[sets, rows] += part
+            if force is not None:
+                gradient[sets, rows] += force
+    return narrow(sums, x.dtype), narrow(gradient, x.dtype)
+
+
+class _Pairs:
+    """The points and the others, moved to the others' mean, ready to give sums and forces block by block."""
+
+    def __init__(
+        self, x: Tensor, y: Tensor | None, itself: int, first: int, right: Tensor | None, left: Tensor | None,
+        kernel: Kernel,
+    ) -> None:  # fmt: skip
+        self.x, self.y, self.itself, self.first = x, x if y is None else y, itself, first
+        self.right, self.kernel = right, kernel
+        mean = self.y.mean(dim=1, keepdim=True)
+        self.there = self.y - mean
+        self.here = self.there if y is None else x - mean
+        self.there_squares = vector_norm(self.there, dim=-1).square_()  # (b, m)
+        self.here_squares = self.there_squares if y is None else vector_norm(self.here, dim=-1).square_()
+        # What the rounding of a product can make of coinciding points.
+        self.floor = torch.finfo(x.dtype).eps * self.there_squares.mean(dim=1)[:, None, None]
+        self.factors = self._factors(left)
+
+    def _factors(self, left: Tensor | None) -> list[tuple[Tensor | float, Tensor | None]]:
+        """The weights of forces, half of u_i v_j + v_i u_j, as sums of products: a factor for rows, one for columns."""
+        n, m, first = self.x.shape[1], self.y.shape[1], self.itself
+        if not 0 <= first <= m - n:
+            return [(0.5 if left is None else left / 2, self.right)]
+        if self.right is None and left is None and n == m:
+            return [(1.0, None)]
+        right = self.x.new_ones(self.y.shape[:2]) if self.right is None else self.right
+        own = right[:, first : first + n]
+        around = (first, m - first - n)  # others before and after
+        if left is None:
+            return [(own / 2, right + pad(own, around))]
+        return [(left / 2, right), (own / 2, pad(left, around))]
+
+    def block(self, sets: slice, rows: slice, columns: slice, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+        """The sums of these rows over these columns, and the gradient by the rows."""
+        here, there = self.here[sets, rows], self.there[sets, columns]
+        r2 = torch.baddbmm(self.there_squares[sets, None, columns], here, there.mT, alpha=-2)
+        r2 += self.here_squares[sets, rows, None]
+        diagonal = rows.start + self.itself - columns.start
+        _fill_diagonal(r2, diagonal, math.inf)
+        near = r2.argmin(dim=2, keepdim=True)
+        _fill_diagonal(r2, diagonal, 2.0)  # any harmless value: no kernel is singular there
+        torch.maximum(r2, self.floor[sets], out=r2)
+        vector, exact = self._measure(sets, rows, near + columns.start)
+        if not needs_grad:
+            values = self.kernel(r2).scatter_(2, near, self.kernel(exact))
+            _fill_diagonal(values, diagonal, 0.0)
+            return self._sum(values, sets, columns), None
+        values, slopes = self.kernel.value_and_derivative(r2)
+        value, slope = self.kernel.value_and_derivative(exact)
+        values.scatter_(2, near, value)
+        slopes.scatter_(2, near, 0.0)
+        _fill_diagonal(values, diagonal, 0.0)
+        _fill_diagonal(slopes, diagonal, 0.0)
+        vector *= slope.clamp(-largest_slope(r2.dtype), largest_slope(r2.dtype))
+        opposite = torch.where(r2 > _OPPOSITE, slopes, 0) if self.kernel.distance == "geodesic" else None
+        forces = [
+            _force(
+                slopes, here, there, vector, near, opposite, self.x[sets, rows],
+                by_row if isinstance(by_row, float) else by_row[sets, rows, None],
+                None if by_column is None else by_column[sets, columns, None],
+            )
+            for by_row, by_column in self.factors
+        ]  # fmt: skip
+        return self._sum(values, sets, columns), forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
+
+    def _measure(self, sets: slice, rows: slice, near: Tensor) -> tuple[Tensor, Tensor]:
+        """The differences between points and the nearest of each, and the squared chords.
+
+        Rows that coincide are taken to be `apart`, and pushed by different amounts: a whole clump comes apart at once.
+        """
+        x = self.x[sets, rows]
+        vector = x - take_rows(self.y[sets], near[..., 0])
+        chord = vector_norm(vector, dim=-1, keepdim=True)
+        coincide = chord <= torch.finfo(x.dtype).eps
+        chord = torch.where(coincide, apart(x.dtype), chord)
+        numbers = torch.arange(rows.start, rows.stop, device=x.device).unsqueeze(-1) + self.itself
+        push = (_phase(numbers + self.first) - _phase(near + self.first)).to(x.dtype)
+        axis, scale = smallest_axis(x)
+        vector.scatter_add_(-1, axis, torch.where(coincide, apart(x.dtype) * push, 0) * scale)
+        return vector, chord.square_()
+
+    def _sum(self, values: Tensor, sets: slice, columns: slice) -> Tensor:
+        return values.sum(dim=2) if self.right is None else (values @ self.right[sets, columns, None])[..., 0]
+
+
+def _force(
+    slopes: Tensor, here: Tensor, there: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None, x: Tensor,
+    by_row: Tensor | float, by_column: Tensor | None,
+) -> Tensor:  # fmt: skip
+    r"""The force :math:`4 a_i \sum_j b_j k'_{ij} (x_i - y_j)` on every row; without factors they are one.
+
+    Args:
+        slopes: The derivatives k', zero for the nearest of every row.
+        here: The points, moved to the mean.
+        there: The others, moved to the mean.
+        vector: Slope times difference of the nearest of every row.
+        near: Which it is.
+        opposite: The slopes of near antipodes, where the part of x - y that is normal to the sphere would drown the
+            rest: -x - y has another one.
+        x: The points.
+        by_row: The factors a.
+        by_column: The factors b.
+    """
+    along = slopes.sum(dim=2, keepdim=True) if by_column is None else slopes @ by_column
+    force = (slopes @ (there if by_column is None else by_column * there)).neg_()
+    force.addcmul_(along, here)
+    if opposite is not None:
+        normal = opposite.sum(dim=2, keepdim=True) if by_column is None else opposite @ by_column
+        force.addcmul_(normal, x, value=-2)
+    force = force.add_(vector) if by_column is None else force.addcmul_(by_column.gather(1, near), vector)
+    return force.mul_(4 * by_row)
+
+
+def _fill_diagonal(block: Tensor, offset: int, value: float) -> None:
+    """Where a point meets itself; nowhere if the diagonal lies outside of the block."""
+    if -block.shape[1] < offset < block.shape[2]:
+        block.diagonal(offset, dim1=1, dim2=2).fill_(value)
+
+
+def _phase(numbers: Tensor) -> Tensor:
+    """A number in [0, 1) for every row number, far from those of the next: multiples of the golden ratio."""
+    return (numbers * 40503 & 0xFFFF) / 65536

@@ -1,0 +1,108 @@
+r"""The nearest other points of every point, and the exact squared chords to them.
+
+A matrix product selects, differences measure. The product is taken of points that are moved to their mean, where a
+table in a narrow cone keeps its digits: the nearest have the largest score
+:math:`\langle x, y \rangle - \lVert y \rVert^2 / 2`. A few more candidates than are needed are measured by the
+differences of their coordinates, and the nearest of these count.
+"""
+
+import math
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.linalg import vector_norm
+
+from unclump._precision import exact_products, take_rows
+from unclump.ops.blocks import block_entries, set_blocks
+from unclump.ops.dispatch import has_native, register
+
+_SPARE = 1  # candidates beyond those that are needed, which are measured too
+
+
+def nearest(
+    x: Float[Tensor, "*sets n d"],
+    y: Float[Tensor, "*sets m d"] | None = None,
+    *,
+    k: int = 1,
+    mask: Bool[Tensor, "*sets m"] | None = None,
+    itself: int | None = None,
+) -> tuple[Int[Tensor, "*sets n k"], Float[Tensor, "*sets n k"]]:
+    r"""The row numbers of the k nearest others of every point, nearest first, and the squared chords; no gradient.
+
+    Args:
+        x: Points on the sphere, in separate sets.
+        y: Where to look for the others; None is `x` itself.
+        k: How many.
+        mask: False for rows of `y` that are nobody's neighbour.
+        itself: The row of `y` that is the first of `x`, and no neighbour of it, the next not of the next, and so on.
+            None is no such row, or the first where `y` is None.
+
+    Example:
+        >>> from unclump.ops.nearest import nearest
+        >>> index, r2 = nearest(torch.tensor([[1.0, 0.0], [0.8, 0.6], [-1.0, 0.0]]))
+        >>> index[:, 0], r2[:, 0]
+        (tensor([1, 0, 1]), tensor([0.4000, 0.4000, 3.6000]))
+    """
+    index, r2 = _nearest(
+        x.detach().reshape(-1, *x.shape[-2:]),
+        None if y is None else y.detach().reshape(-1, *y.shape[-2:]),
+        None if mask is None else mask.reshape(-1, mask.shape[-1]),
+        k,
+        (0 if y is None else -1) if itself is None else itself,
+    )
+    return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
+
+
+def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
+    return x.new_empty((*x.shape[:2], k), dtype=torch.long), x.new_empty((*x.shape[:2], k))
+
+
+@register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, int itself) -> (Tensor, Tensor)", _fake)
+def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
+    table = x if y is None else y
+    if k == 1 and mask is None and len(x) == 1 and (y is None or itself < 0) and has_native(x, table):
+        index = _native(x[0], None if y is None else y[0])[None]
+        return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
+    index, r2 = _fake(x, y, mask, k, itself)
+    index.zero_()
+    r2.fill_(math.inf)
+    with exact_products(x.device):
+        mean = table.mean(dim=1, keepdim=True)
+        centred = table - mean
+        offsets = vector_norm(centred, dim=-1).square_().mul_(-0.5)
+        if mask is not None:
+            offsets.masked_fill_(~mask, -math.inf)
+        for sets, rows, columns in set_blocks(len(x), x.shape[1], table.shape[1], block_entries(x)):
+            here = centred[sets, rows] if y is None else x[sets, rows] - mean[sets]
+            scores = torch.baddbmm(offsets[sets, None, columns], here, centred[sets, columns].mT)
+            if itself >= 0:
+                _skip_itself(scores, rows.start + itself - columns.start)
+            best, candidates = scores.topk(min(k + _SPARE, scores.shape[2]), dim=2)
+            candidates += columns.start
+            chords = [_measure(x[sets, rows], table[sets], one) for one in candidates.unbind(dim=2)]
+            measured = torch.stack(chords, dim=2).masked_fill_(best == -math.inf, math.inf)
+            nearer = torch.cat([r2[sets, rows], measured], dim=2).topk(k, dim=2, largest=False)
+            r2[sets, rows] = nearer.values
+            index[sets, rows] = torch.cat([index[sets, rows], candidates], dim=2).gather(2, nearer.indices)
+    return index, r2
+
+
+def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
+    """The squared chords between points and the rows of `y` with these numbers, by differences."""
+    chord: Tensor = vector_norm(x - take_rows(y, index), dim=-1)
+    return chord.square_()
+
+
+def _skip_itself(scores: Tensor, offset: int) -> None:
+    """No point is its own neighbour: the column of row i that is number i + offset counts for nothing."""
+    if -scores.shape[1] < offset < scores.shape[2]:
+        scores.diagonal(offset, dim1=1, dim2=2).fill_(-math.inf)
+
+
+def _native(x: Tensor, y: Tensor | None) -> Tensor:
+    from unclump.ops.native import nearest as loops
+
+    if y is not None:
+        return torch.from_numpy(loops.nearest_to(x, y)).long()
+    return torch.from_numpy(loops.nearest(x, [(slice(0, len(x)), slice(0, len(x)))])).long()

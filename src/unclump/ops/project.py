@@ -1,0 +1,97 @@
+r"""Rows onto the sphere, and the gradient back.
+
+.. math:: y = x / \lVert x \rVert, \qquad \nabla_x = (\nabla_y - \langle y, \nabla_y \rangle y) / \lVert x \rVert
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._precision import full_precision
+from unclump.geometry.sphere import unit
+from unclump.ops.dispatch import has_native, register
+
+
+def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+    r"""The nearest point of the sphere, :math:`x / \lVert x \rVert`.
+
+    No norm vanishes or overflows, from the smallest number to the largest. A row of zeros has no direction: it stays
+    zero, and its gradient is zero. Half precision comes back as float32.
+
+    Example:
+        >>> project(torch.tensor([[3.0, 4.0], [0.0, 2e-30], [0.0, 0.0]]))
+        tensor([[0.6000, 0.8000],
+                [0.0000, 1.0000],
+                [0.0000, 0.0000]])
+    """
+    return _project(full_precision(x))[0]
+
+
+def _fake_unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(x, memory_format=torch.contiguous_format), x.new_empty((*x.shape[:-1], 1))
+
+
+@register("unit_rows(Tensor x) -> (Tensor, Tensor)", _fake_unit_rows)
+def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], Float[Tensor, "*shape 1"]]:
+    """The rows on the sphere, and one over their norms: the largest number where that overflows, zero for zeros."""
+    if has_native(x):
+        from unclump.ops.native import projection as loops
+
+        y, inverse = loops.project(x)
+        return y, inverse.unsqueeze(-1)
+    # Divided by their largest entry, rows have norms between one and the root of d.
+    largest = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True)
+    y = x / torch.where(largest > 0, largest, 1)
+    inverse = torch.linalg.vector_norm(y, dim=-1, keepdim=True).reciprocal_()
+    inverse = torch.where(largest > 0, inverse, 0)
+    y *= inverse
+    return y, torch.where(largest > 0, (inverse / largest).clamp_max(torch.finfo(x.dtype).max), 0)
+
+
+def unit_rows_backward(
+    y: Float[Tensor, "*shape d"], inverse_norms: Float[Tensor, "*shape 1"], grad: Float[Tensor, "*shape d"]
+) -> Float[Tensor, "*shape d"]:
+    """The gradient by the rows of the gradient by their directions."""
+    return _unit_rows_backward(y, inverse_norms, grad)  # type: ignore[no-any-return]
+
+
+@register(
+    "unit_rows_backward(Tensor y, Tensor inverse_norms, Tensor grad) -> Tensor", lambda y, *_: torch.empty_like(y)
+)
+def _unit_rows_backward(y: Tensor, inverse_norms: Tensor, grad: Tensor) -> Tensor:
+    if has_native(y, grad):
+        from unclump.ops.native import projection as loops
+
+        return loops.project_backward(y, inverse_norms.squeeze(-1), grad)
+    return torch.addcmul(grad, y, (y * grad).sum(dim=-1, keepdim=True), value=-1).mul_(inverse_norms)
+
+
+class _Project(torch.autograd.Function):
+    @staticmethod
+    def forward(x: Tensor) -> tuple[Tensor, Tensor]:
+        return unit_rows(x)  # type: ignore[no-any-return]
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.mark_non_differentiable(output[1])
+        ctx.save_for_backward(*inputs, *output)
+
+    @staticmethod
+    def backward(ctx: Any, grad_output: Tensor, _: Tensor) -> Tensor:
+        x, y, inverse_norms = ctx.saved_tensors
+        if torch.is_grad_enabled() and (x.requires_grad or grad_output.requires_grad):
+            y = unit(x)  # a second derivative: the same formula, by operations that have one
+            norms = (x * y).sum(dim=-1, keepdim=True)
+            tangent = grad_output - (y * grad_output).sum(dim=-1, keepdim=True) * y
+            return tangent / torch.where(norms > 0, norms, torch.inf)
+        return unit_rows_backward(y, inverse_norms, grad_output)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+        return _project(x.movedim(in_dims[0], 0)), (0, 0)
+
+
+_project: Callable[[Tensor], tuple[Tensor, Tensor]] = _Project.apply
