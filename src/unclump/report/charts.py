@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.figures.data import uniform_spectrum
-from unclump.figures.plots import nearest_end, uniform_density
+from unclump.figures.plots import nearest_angle_limit, uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap_angle
 from unclump.report import svg
 from unclump.report.text import degrees
@@ -27,7 +27,7 @@ def pair_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
 
 def nearest_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
     """The angles to the nearest other row, a chart for each table, on the same axes."""
-    ends = 0.0, max(math.degrees(nearest_end(angles, len(angles), d)) for angles in tables)
+    ends = 0.0, max(math.degrees(nearest_angle_limit(angles, len(angles), d)) for angles in tables)
     angles = np.radians(np.linspace(*ends, _MOST_PLACES))
     curves = [UniformLaw(len(found), d).nearest_density(angles) for found in tables]
     return _histograms(tables, ends, angles, curves, "angle to the nearest other row")

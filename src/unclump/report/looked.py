@@ -88,5 +88,5 @@ def look(table: Table, generator: torch.Generator, *, progress: bool) -> Looked:
     numbers = good.nonzero().flatten()
     kept = table.points if good.all() else table.points[numbers]
     x = directions(kept.cpu()).float()
-    pairs = pair_angles(x, most=min(_MOST_PAIRS, _MOST_NUMBERS // x.shape[1]), generator=generator)
+    pairs = pair_angles(x, limit=min(_MOST_PAIRS, _MOST_NUMBERS // x.shape[1]), generator=generator)
     return Looked("table" if table.source is None else table.source.path.name, found, numbers, x, pairs)
