@@ -105,7 +105,7 @@ def test_no_bound_is_below_a_code_that_exists(n, d, name):
 
 def test_no_bound_is_below_a_code_of_the_catalogue():
     for d in (3, 4, 5):
-        for n, record in catalogue.index(catalogue.SHIPPED / f"{d}.zip").items():
+        for n, record in catalogue.read_index(catalogue.SHIPPED / f"{d}.zip").items():
             for bound in (rankin, fejes_toth, boroczky, levenshtein):
                 assert bound(n, d) >= record.angle
 

@@ -78,13 +78,13 @@ def exact_code(n: int, d: int) -> ExactCode | None:
     return ExactCode(*_CODES[n, d])
 
 
-def exact_above(n: int, d: int) -> ExactCode | None:
+def exact_subset(n: int, d: int) -> ExactCode | None:
     """The first n points of the best code in closed form that has more of them, in d dimensions or fewer.
 
     A search must not end below it. None where there is no such code.
 
     Example:
-        >>> exact_above(200, 8).name
+        >>> exact_subset(200, 8).name
         '200 of the 240 points of the roots of E8'
     """
     larger = [(code[0], size, dimension) for (size, dimension), code in _CODES.items() if size > n and dimension <= d]
