@@ -54,8 +54,7 @@ def prototypes(
         classes: Number of classes, at least two.
         d: Dimension, at least two.
         objective: The objective to disperse with: a module or its name, see `list_objectives`. None means `MaxMin()`,
-            and no dispersion at all if a provably optimal code is known. To use an objective whatever codes are known,
-            call `disperse`.
+            and no dispersion at all if an optimal code is known. To always use the objective, call `disperse`.
         steps: Number of updates.
         lr: Initial step size: about the angle, in radians, by which a prototype moves in a step.
         generator: For the start and the order. None uses torch's global generator, as do the objective's own draws.

@@ -23,9 +23,8 @@ def minimal_angle(points: Float[np.ndarray, "n d"]) -> float:
     r"""The smallest angle between two of the points, in radians, accurate to about the last digit.
 
     All cosines are computed by matrix products in double precision. Those within rounding error of the largest are
-    computed again to :math:`2^{-70}`: unit vectors in double-double precision are split so that the products of the
-    leading 26 bits are exact, and the remaining terms are added. The closest pairs are then measured in integer
-    arithmetic, since doubles are exact fractions:
+    computed again to :math:`2^{-70}`: unit vectors in double-double precision are split after 26 bits, so that products
+    of the leading parts are exact. The closest pairs are measured in integer arithmetic, as doubles are fractions:
 
     .. math:: \tan \theta = \sqrt{|x|^2 |y|^2 - \langle x, y \rangle^2} \, / \, \langle x, y \rangle
 

@@ -92,9 +92,8 @@ def report(
 
 
 def _describe_file(view: TableView) -> str:
-    health = view.health
-    size = f"{format_count(health.n)} × {format_count(health.d)}"
-    return f"<strong>{escape(view.file_name)}</strong> · {size} · {escape(health.dtype)}"
+    size = f"{format_count(view.health.n)} × {format_count(view.health.d)}"
+    return f"<strong>{escape(view.file_name)}</strong> · {size} · {escape(view.health.dtype)}"
 
 
 def _grid(sections: list[str]) -> str:

@@ -1,9 +1,8 @@
 r"""Proof in integer arithmetic that a polynomial is negative on an interval.
 
 A polynomial is negative on an interval if all its Bernstein coefficients are. If they are not, the interval is halved,
-and de Casteljau's algorithm gives the coefficients of both halves. Coefficients are fixed-point integers that are
-always rounded up, so that the polynomial proved negative lies above the original one: rounding errors can make the
-proof fail, but never make a false one succeed.
+and de Casteljau's algorithm gives the coefficients of both halves. Coefficients are fixed-point integers rounded
+up, so that the polynomial proved negative lies above the original one: rounding can only make a proof fail.
 """
 
 import math

@@ -61,8 +61,8 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
     zeros of f are known approximately; then Newton's method on the optimality conditions, to machine precision. None of
     this is trusted: the coefficients are doubles, hence exact fractions, and the resulting polynomial is proved to be
     negative on [-1, s] in integer arithmetic (see `proves_fewer_points`); the angle is rounded up. So the result is an
-    upper bound whatever the solver does. To leave a margin for the proof, the program is solved for n (1 - 1e-13), or
-    less if the proof fails. Without a proof the result is infinite.
+    upper bound regardless of solver errors. To leave a margin for the proof, the program is solved for n (1 - 1e-13),
+    or less if the proof fails. Without a proof the result is infinite.
 
     Args:
         n: Number of points.
@@ -93,8 +93,7 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
 def _candidates(program: _LinearProgram) -> Iterator[_Solution]:
     """Solutions, the most precise first; later ones leave a larger margin for the proof.
 
-    The approximate ones are for slightly fewer than n points: where a code attains the bound, different terms are
-    active for more points than for fewer.
+    The approximate ones are for slightly fewer points: where a code attains the bound, the active terms change at n.
     """
     approximations = [_cutting_planes(program, program.n * (1 - 1e-5))]
     yield from _polish_with_margins(program, approximations[0])

@@ -14,8 +14,8 @@ def embed(adjacency: Adjacency, d: int, near: float, far: float) -> Points:
     """One point in d dimensions per vertex, with cosine `far` to its neighbours and `near` to the other vertices.
 
     For a strongly regular graph and the cosines of an eigenspace, the Gram matrix is n/d times a projection of rank d.
-    It is applied to d random columns, and again to an orthonormal basis of the result: the first pass finds the
-    eigenspace, for which float32 is enough, and the second reduces the error to rounding.
+    It is applied to d random columns in float32, which finds the eigenspace, and again to an orthonormal basis of the
+    result in float64, which leaves only rounding errors.
     """
     n = len(adjacency)
     basis: Points = np.random.default_rng(0).standard_normal((n, d))
