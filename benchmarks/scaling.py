@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import unclump as uc
-from unclump.figures.plots import _axes, save_figure
+from unclump.figures.plots import _new_axes, save_figure
 
 D = 64
 PATIENCE = 20.0  # seconds: nothing larger is tried once a size takes this long
@@ -91,7 +91,7 @@ def main():
         print(f"{name:<20} n^{exponents[name]:.2f} from ten thousand on")
     chosen.output.parent.mkdir(exist_ok=True)
     chosen.output.write_text(json.dumps({"d": D, "seconds": found, "exponents": exponents}, indent=1) + "\n")
-    axes = _axes()
+    axes = _new_axes()
     for name, times in found.items():
         axes.loglog(list(times), list(times.values()), marker="o", label=f"{name}: n^{exponents[name]:.2f}")
     axes.set(xlabel=f"points in {D} dimensions", ylabel="seconds")

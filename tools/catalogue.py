@@ -70,7 +70,7 @@ def leave_out(n: int, d: int) -> None:
     found, bound = solve(n, d, init=points[1:].copy(), restarts=1), best_bound(n, d)
     command = f"unclump code {n + 1} {d}, less a point, searched on with --seed 0 --restarts 1"
     record = catalogue.Record(minimal_angle(found.points), bound.angle, bound.name, 0, command)
-    catalogue.keep(catalogue.SHIPPED, found.points, record)
+    catalogue.save_if_better(catalogue.SHIPPED, found.points, record)
     print(f"{n} points in {d} dimensions, from above: {math.degrees(record.angle):.12f} degrees", flush=True)
 
 
@@ -94,7 +94,7 @@ def around(n: int, d: int, seed: int, time_limit: float, there: catalogue.Entry 
     bound = best_bound(n, d)
     command = f"unclump code {n} {d}, and hops from it and its neighbours, --seed {seed} --time-limit {time_limit:g}"
     record = catalogue.Record(minimal_angle(best), bound.angle, bound.name, seed, command)
-    better = catalogue.keep(catalogue.SHIPPED, best, record)
+    better = catalogue.save_if_better(catalogue.SHIPPED, best, record)
     gain = math.degrees(record.angle - there.record.angle)
     print(f"{n} points in {d} dimensions, around: {gain:+.3g} degrees{'' if better else ', not kept'}", flush=True)
 
@@ -107,7 +107,7 @@ def one(n: int, d: int, seed: int, time_limit: float | None, there: catalogue.En
     budget = f"--time-limit {time_limit:g}" if limit else f"--restarts {restarts}"
     command = f"unclump code {n} {d} --fresh --seed {seed} {budget}"
     record = catalogue.Record(minimal_angle(found.points), bound.angle, bound.name, seed, command)
-    better = catalogue.keep(catalogue.SHIPPED, found.points, record)
+    better = catalogue.save_if_better(catalogue.SHIPPED, found.points, record)
     before = f", {math.degrees(record.angle - there.record.angle):+.3g} against before" if there else ""
     print(
         f"{n} points in {d} dimensions: {math.degrees(record.angle):.12f} of at most {math.degrees(bound.angle):.6f} "

@@ -11,8 +11,8 @@ import pytest
 
 from unclump import upper_bound
 from unclump.codes import catalogue
-from unclump.codes.bounds.certificate import proves_fewer
-from unclump.codes.bounds.gegenbauer import gegenbauer, harmonics
+from unclump.codes.bounds.certificate import proves_fewer_points
+from unclump.codes.bounds.gegenbauer import gegenbauer, harmonic_dimension
 from unclump.codes.bounds.upper_bound import (
     BOUNDS,
     best_bound,
@@ -105,7 +105,7 @@ def test_no_bound_is_below_a_code_that_exists(n, d, name):
 
 def test_no_bound_is_below_a_code_of_the_catalogue():
     for d in (3, 4, 5):
-        for n, record in catalogue.index(catalogue.SHIPPED / f"{d}.zip").items():
+        for n, record in catalogue.read_index(catalogue.SHIPPED / f"{d}.zip").items():
             for bound in (rankin, fejes_toth, boroczky, levenshtein):
                 assert bound(n, d) >= record.angle
 
@@ -134,11 +134,11 @@ def test_the_polynomials_are_orthogonal_and_one_at_one():
     products = (values * weights) @ values.T
     np.testing.assert_allclose(products, np.diag([2 / (2 * k + 1) for k in range(7)]), atol=1e-14)
     np.testing.assert_allclose(gegenbauer(np.ones(1), 17, 9), 1)
-    assert sum(harmonics(8, k) for k in range(4)) == math.comb(10, 3) + math.comb(9, 2)
+    assert sum(harmonic_dimension(8, k) for k in range(4)) == math.comb(10, 3) + math.comb(9, 2)
 
 
 def test_the_proof_refuses_a_polynomial_that_rises_above_zero():
     # f = t + s - tiny is negative up to s only where s is given honestly: 1 + f1 t <= 0 on [-1, s] means s <= -1 / f1
     coefficients = np.array([1.0, 3.0])
-    assert proves_fewer(coefficients, 5, 3, float(Fraction(-1, 3)) - 0.1)
-    assert not proves_fewer(coefficients, 5, 3, 0.5)
+    assert proves_fewer_points(coefficients, 5, 3, float(Fraction(-1, 3)) - 0.1)
+    assert not proves_fewer_points(coefficients, 5, 3, 0.5)

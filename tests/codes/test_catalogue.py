@@ -30,7 +30,7 @@ def record(points, seed=0):
 
 def test_a_code_comes_back_to_the_bit_with_its_record(folder):
     for n, d in [(7, 3), (9, 3), (7, 4)]:
-        assert catalogue.keep(folder, random_code(n, d), record(random_code(n, d)))
+        assert catalogue.save_if_better(folder, random_code(n, d), record(random_code(n, d)))
     entry = catalogue.read(folder, 7, 3)
     np.testing.assert_array_equal(entry.points, random_code(7, 3))
     assert entry.record == record(random_code(7, 3))
@@ -40,20 +40,20 @@ def test_a_code_comes_back_to_the_bit_with_its_record(folder):
 
 def test_the_better_of_two_codes_stays(folder):
     codes = sorted((random_code(9, 3, seed) for seed in range(3)), key=minimal_angle)
-    assert catalogue.keep(folder, codes[1], record(codes[1]))
-    assert not catalogue.keep(folder, codes[0], record(codes[0]))
-    assert not catalogue.keep(folder, codes[1], record(codes[1]))
-    assert catalogue.keep(folder, codes[2], record(codes[2]))
+    assert catalogue.save_if_better(folder, codes[1], record(codes[1]))
+    assert not catalogue.save_if_better(folder, codes[0], record(codes[0]))
+    assert not catalogue.save_if_better(folder, codes[1], record(codes[1]))
+    assert catalogue.save_if_better(folder, codes[2], record(codes[2]))
     np.testing.assert_array_equal(catalogue.read(folder, 9, 3).points, codes[2])
 
 
 def test_the_users_own_code_counts_where_it_is_better(folder):
     shipped = catalogue.read(catalogue.SHIPPED, 15, 3)
     worse, better = random_code(15, 3), shipped.points[::-1]
-    catalogue.keep(folder, worse, record(worse))
+    catalogue.save_if_better(folder, worse, record(worse))
     np.testing.assert_array_equal(catalogue.look_up(15, 3).points, shipped.points)
     claims = Record(shipped.record.angle + 5e-13, 3.0, "Rankin", 1, "mine")  # within what verification lets pass
-    assert catalogue.keep(folder, better, claims)
+    assert catalogue.save_if_better(folder, better, claims)
     assert catalogue.look_up(15, 3).record.command == "mine"
 
 
@@ -85,9 +85,9 @@ def damage(name, old=None, new=None):
     ids=["cut off", "objects", "another shape", "missing"],
 )
 def test_a_damaged_entry_is_noticed_and_not_used(change, folder):
-    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    catalogue.save_if_better(folder, random_code(9, 3), record(random_code(9, 3)))
     rewrite(folder / "3.zip", change)
-    with pytest.warns(UserWarning, match="the code of 9 points in .* is damaged"):
+    with pytest.warns(UserWarning, match="the code of 9 points in .* is damaged and was ignored"):
         assert catalogue.read(folder, 9, 3) is None
 
 
@@ -95,7 +95,7 @@ def test_a_moved_point_is_noticed_by_the_angle_and_the_code_solved_again(folder,
     monkeypatch.setattr(catalogue, "SHIPPED", folder / "nothing")
     good = spherical_code(15, 3, restarts=2)
     moved = good.points.numpy().copy()
-    catalogue.keep(folder, moved, Record(good.min_angle, 3.0, "Rankin", 0, "mine"))
+    catalogue.save_if_better(folder, moved, Record(good.min_angle, 3.0, "Rankin", 0, "mine"))
     moved[0, 0] += 1e-6
     buffer = moved.tobytes()
     rewrite(folder / "3.zip", lambda members: members.update({"15.npy": members["15.npy"][: -len(buffer)] + buffer}))
@@ -113,7 +113,7 @@ def test_a_file_that_is_no_catalogue_is_refused_by_name(content, folder):
 
 
 def test_a_catalogue_cut_in_half_is_refused_by_name(folder):
-    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    catalogue.save_if_better(folder, random_code(9, 3), record(random_code(9, 3)))
     whole = (folder / "3.zip").read_bytes()
     (folder / "3.zip").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(CatalogueError, match="remove it"):
@@ -121,16 +121,16 @@ def test_a_catalogue_cut_in_half_is_refused_by_name(folder):
 
 
 def test_nothing_is_left_beside_the_file_when_writing_fails(folder, monkeypatch):
-    catalogue.keep(folder, random_code(9, 3), record(random_code(9, 3)))
+    catalogue.save_if_better(folder, random_code(9, 3), record(random_code(9, 3)))
     before = (folder / "3.zip").read_bytes()
     monkeypatch.setattr("os.replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
     with pytest.raises((OSError, ValueError), match="disk full"):
-        catalogue.keep(folder, random_code(7, 3), record(random_code(7, 3)))
+        catalogue.save_if_better(folder, random_code(7, 3), record(random_code(7, 3)))
     assert [path.name for path in folder.iterdir()] == ["3.zip"]
     assert (folder / "3.zip").read_bytes() == before
 
 
-SHIPPED = [(int(path.stem), n) for path in sorted(catalogue.SHIPPED.glob("*.zip")) for n in catalogue.index(path)]
+SHIPPED = [(int(path.stem), n) for path in sorted(catalogue.SHIPPED.glob("*.zip")) for n in catalogue.read_index(path)]
 
 
 def test_the_package_ships_what_it_promises():
@@ -150,7 +150,7 @@ def test_every_shipped_code_has_its_angle_and_keeps_below_its_bound(d):
 
 @pytest.mark.parametrize("d", [3, 4, 5])
 def test_more_points_are_not_farther_apart(d):
-    angles = {n: record.angle for n, record in catalogue.index(catalogue.SHIPPED / f"{d}.zip").items()}
+    angles = {n: record.angle for n, record in catalogue.read_index(catalogue.SHIPPED / f"{d}.zip").items()}
     angles |= {n: math.acos(code.cosine) for n in range(2, 131) if (code := exact_code(n, d)) is not None}
     assert [(n, n + 1) for n in angles if angles.get(n + 1, 0) > angles[n] + 1e-12] == []
 

@@ -4,7 +4,6 @@ import copy
 import math
 import pickle
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.small_tables import seeded
+from unclump.codes import prototypes as module
 from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 
 PAGE = (Path(__file__).parents[2] / "docs" / "prototypes.md").read_text()
@@ -33,9 +33,8 @@ def test_known_optima_are_taken(classes, d, cosine):
 
 def test_a_known_code_is_taken_only_where_it_is_better(monkeypatch):
     far, near = uc.orthonormal_blocks(20, 20, generator=seeded()).double(), uc.project(1 + torch.rand(20, 20).double())
-    module = sys.modules["unclump.prototypes"]
     for known, taken in ((far, True), (near, False)):
-        monkeypatch.setattr(module, "_known", lambda n, d, known=known: (known, False))
+        monkeypatch.setattr(module, "_best_known", lambda n, d, known=known: (known, False))
         found = prototypes(20, 20, steps=20, generator=seeded())
         assert torch.equal(found.sort(dim=0).values, known.float().sort(dim=0).values) is taken
         assert uc.min_angle(found) >= uc.min_angle(known) - 1e-6
@@ -52,9 +51,9 @@ def test_a_code_is_shuffled():
 
 
 def test_part_of_a_larger_code_counts_as_known():
-    known, proved = sys.modules["unclump.prototypes"]._known(200, 50)  # of the McLaughlin graph's 275
+    known, is_optimal = module._best_known(200, 50)  # of the McLaughlin graph's 275
     assert_close(uc.min_angle(known), math.acos(1 / 6), rtol=0, atol=1e-6)
-    assert not proved
+    assert not is_optimal
 
 
 def test_dispersed_where_no_code_is_better():

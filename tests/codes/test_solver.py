@@ -16,18 +16,18 @@ from unclump.ops import native
 
 pytest.importorskip("numba")
 
-from unclump.codes.search.anneal import anneal, spacing_estimate
+from unclump.codes.search.anneal import anneal, estimate_spacing
 from unclump.codes.search.descent import KERNEL, SOFT, SOFT_NEAR, evaluate
 from unclump.codes.search.energy_search import kernel_parameters
 from unclump.codes.search.hops import hop
 from unclump.codes.search.newton import tangent_bases
 from unclump.codes.search.pair_sums import near_pairs
 from unclump.codes.search.polish import polish
-from unclump.codes.search.restart import angle_of_square
-from unclump.codes.search.skyline import block_starts, factorise, row_places
+from unclump.codes.search.restart import angle_of_squared_chord
+from unclump.codes.search.skyline import block_starts, factorise, row_offsets
 from unclump.codes.search.skyline import solve as solve_factored
 from unclump.codes.search.solver import minimal_energy, solve
-from unclump.codes.search.starts import KINDS, start
+from unclump.codes.search.starts import START_KINDS, make_start
 
 GO = np.zeros(1, np.uint8)
 NONE = np.zeros(1, np.int64), np.zeros(1, np.int32)
@@ -46,7 +46,7 @@ def snub_cube():
 
 
 def random_points(n, d, seed=0):
-    return start(n, d, "random", np.random.default_rng(seed))
+    return make_start(n, d, "random", np.random.default_rng(seed))
 
 
 def least_angle(x):
@@ -145,9 +145,9 @@ def test_ctrl_c_returns_the_best_so_far():
     assert solution.starts < 50_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", START_KINDS)
 def test_starts_are_unit_and_improved(kind):
-    x = start(14, 4, kind, np.random.default_rng(0))
+    x = make_start(14, 4, kind, np.random.default_rng(0))
     assert x.shape == (14, 4)
     assert np.linalg.norm(x, axis=1) == pytest.approx(1, abs=1e-14)
     assert solve(14, 4, restarts=1, init=kind).angle > math.radians(70)
@@ -156,7 +156,7 @@ def test_starts_are_unit_and_improved(kind):
 def test_cyclic_starts_are_invariant_under_a_rotation():
     generator = np.random.default_rng(0)
     for n in (9, 10, 11):  # orbits alone, with one pole, with both
-        x = start(n, 3, "cyclic", generator)
+        x = make_start(n, 3, "cyclic", generator)
         gram = x @ x.T
         rows = np.sort(np.round(gram, 9), axis=1)
         assert len(np.unique(rows, axis=0)) < n
@@ -176,7 +176,7 @@ def test_polish_returns_to_the_optimum(make):
     optimum = make()
     x = optimum + 1e-3 * np.random.default_rng(0).standard_normal(optimum.shape)
     x /= np.linalg.norm(x, axis=1, keepdims=True)
-    assert angle_of_square(polish(x, 1.25, 50, GO)) == pytest.approx(least_angle(optimum), abs=1e-13)
+    assert angle_of_squared_chord(polish(x, 1.25, 50, GO)) == pytest.approx(least_angle(optimum), abs=1e-13)
     assert least_angle(x) == pytest.approx(least_angle(optimum), abs=1e-13)
 
 
@@ -192,7 +192,7 @@ def test_annealing_takes_coinciding_points_apart():
     x = np.repeat(random_points(6, 3), 2, axis=0)
     x[1] = -x[0]
     x[2:] += 1e-9 * np.random.default_rng(0).standard_normal((10, 3))
-    assert math.acos(anneal(x, 4.0, 2048.0, 100, 1e-4, spacing_estimate(12, 3), GO)) > math.radians(50)
+    assert math.acos(anneal(x, 4.0, 2048.0, 100, 1e-4, estimate_spacing(12, 3), GO)) > math.radians(50)
 
 
 def test_hops_move_up_to_three_points():
@@ -263,15 +263,15 @@ def test_a_skyline_matrix_is_solved():
         dense[i, low:i] = generator.standard_normal(i - low)
     dense += dense.T + 12 * np.eye(10)
     starts = block_starts(first)
-    place = row_places(starts)
-    values = np.zeros(place[-1])
+    offset = row_offsets(starts)
+    values = np.zeros(offset[-1])
     for i in range(12):
         for j in range(starts[i], i + 1):
-            values[place[i] + j] = dense[i, j] if i < 10 else float(i == j)
+            values[offset[i] + j] = dense[i, j] if i < 10 else float(i == j)
     b = generator.standard_normal(12)
     found = b.copy()
-    assert factorise(values, starts, place, 1e-13)
-    solve_factored(values, starts, place, found)
+    assert factorise(values, starts, offset, 1e-13)
+    solve_factored(values, starts, offset, found)
     assert found[:10] == pytest.approx(np.linalg.solve(dense, b[:10]), abs=1e-12)
 
 

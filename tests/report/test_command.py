@@ -64,7 +64,7 @@ def test_names_may_come_from_another_file(folder, capsys):
         (["words.npz", "-o", "words.npz"], "is what the table was read from"),
         (["words.npz", "plain.npy", "-o", "plain.npy"], "is what the table was read from"),
         (["words.npz", "--tensor", "wrong"], "holds no 'wrong'"),
-        (["words.npz", "narrow.npy"], "as many dimensions, got 4 and 3"),
+        (["words.npz", "narrow.npy"], "the same dimension, got 4 and 3"),
         (["zeros.npy"], "at least 2 rows with a direction"),
     ],
 )

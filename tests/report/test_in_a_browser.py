@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 
 from tests.report.conftest import HOSTILE
-from unclump.report.text import visible
+from unclump.report.text import make_printable
 
 each_page = pytest.mark.parametrize("name", ["map", "globe", "both"])
 
@@ -68,11 +68,11 @@ def test_hostile_names_are_text_and_run_nothing(reports, visit):
     seen = visit(reports["map"])
     shown = seen.page.locator(".name").all_inner_texts()
     for name in HOSTILE[:8]:
-        assert visible(name) in shown
+        assert make_printable(name) in shown
     assert seen.page.evaluate("window.ran") is None
     assert seen.page.locator("main script, main img, [onmouseover], [onerror]").count() == 0
     data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0].names")
-    assert data[: len(HOSTILE)] == [visible(name) for name in HOSTILE]
+    assert data[: len(HOSTILE)] == [make_printable(name) for name in HOSTILE]
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", reports["map"].read_text(encoding="utf-8"))
 
 
@@ -84,11 +84,11 @@ def test_pointing_at_a_row_names_it(reports, visit):
     data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0]")
     last = len(data["names"]) - 1
     scale = box["width"] / 640
-    x, y = (box["x"] + scale * data["places"][2 * last], box["y"] + scale * data["places"][2 * last + 1])
+    x, y = (box["x"] + scale * data["xy"][2 * last], box["y"] + scale * data["xy"][2 * last + 1])
     seen.page.mouse.move(x, y)
     assert seen.page.locator("#tip").inner_text() == data["names"][last]
     clumped = data["clumps"].index(0)
-    x, y = (box["x"] + scale * data["places"][2 * clumped], box["y"] + scale * data["places"][2 * clumped + 1])
+    x, y = (box["x"] + scale * data["xy"][2 * clumped], box["y"] + scale * data["xy"][2 * clumped + 1])
     seen.page.mouse.move(x, y)
     assert seen.page.locator("#tip").inner_text().endswith("clump 1")
 

@@ -15,8 +15,8 @@ from tests.report.conftest import HOSTILE
 from tests.small_tables import clump, seeded
 from unclump.report import report
 from unclump.report.comparison import compare
-from unclump.report.looked import look
-from unclump.report.text import data_html, escaped, visible
+from unclump.report.table_view import measure_table
+from unclump.report.text import embed_json, escape, make_printable
 
 
 class Elements(HTMLParser):
@@ -33,17 +33,17 @@ class Elements(HTMLParser):
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_name_comes_back_out_of_the_data_and_out_of_nothing_else(name):
-    text = data_html([visible(name)])
-    assert json.loads(text) == [visible(name)]
+    text = embed_json([make_printable(name)])
+    assert json.loads(text) == [make_printable(name)]
     assert text.isascii()
     assert not set(text) & set("<>&")
-    assert not set(escaped(name)) & set("<>\"'")
+    assert not set(escape(name)) & set("<>\"'")
 
 
 def test_what_cannot_be_seen_is_written_out():
-    assert visible("a\u202eb\x1b\udcff\u2028") == r"a\u202eb\x1b\udcff\u2028"
-    assert visible("naïve 中文 שלום") == "naïve 中文 שלום"
-    assert len(visible("x" * 10**6)) == 80
+    assert make_printable("a\u202eb\x1b\udcff\u2028") == r"a\u202eb\x1b\udcff\u2028"
+    assert make_printable("naïve 中文 שלום") == "naïve 中文 שלום"
+    assert len(make_printable("x" * 10**6)) == 80
 
 
 def test_names_add_no_element_and_no_attribute_to_the_page():
@@ -130,20 +130,20 @@ def test_a_table_of_one_direction_has_a_page():
 def test_moves_and_neighbours_kept_are_those_of_the_rows_in_both():
     before, after = clump(60, 5), clump(60, 5) + 0.3 * torch.randn(60, 5, generator=seeded(2))
     after[4] = 0
-    looked = [look(uc.Table(x), seeded(), progress=False) for x in (before, after)]
-    found = compare(*looked, seeded())
+    views = [measure_table(uc.Table(x), seeded(), progress=False) for x in (before, after)]
+    comparison = compare(*views, seeded())
     rows = [k for k in range(60) if k != 4]
-    assert found.rows.tolist() == rows
-    assert_allclose(found.moves, uc.angle(*(uc.project(x[rows].double()) for x in (before, after))), atol=2e-7)
+    assert comparison.rows.tolist() == rows
+    assert_allclose(comparison.moves, uc.angle(*(uc.project(x[rows].double()) for x in (before, after))), atol=2e-7)
     kept = []
     cosines = [(y @ y.mT).tolist() for y in (uc.project(x[rows].double()) for x in (before, after))]
     for row in range(59):
         near = [
-            sorted((k for k in range(59) if k != row), key=lambda k: -found[k])[:10]
-            for found in (c[row] for c in cosines)
+            sorted((k for k in range(59) if k != row), key=lambda k: -similarity[k])[:10]
+            for similarity in (c[row] for c in cosines)
         ]
         kept.append(len(set(near[0]) & set(near[1])) / 10)
-    assert found.overlap == pytest.approx(sum(kept) / len(kept))
+    assert comparison.overlap == pytest.approx(sum(kept) / len(kept))
 
 
 def test_new_rows_at_the_end_have_no_match_and_are_said():
@@ -154,5 +154,5 @@ def test_new_rows_at_the_end_have_no_match_and_are_said():
 
 
 def test_tables_of_other_dimensions_are_refused():
-    with pytest.raises(ValueError, match="as many dimensions, got 4 and 5"):
+    with pytest.raises(ValueError, match="the same dimension, got 4 and 5"):
         report(uc.Table(clump(9, 4)), uc.Table(clump(9, 5)))

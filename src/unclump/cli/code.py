@@ -100,7 +100,8 @@ def _keep(code: "Code", chosen: argparse.Namespace) -> Path | str:
     )
     command = f"unclump code {n} {d} --fresh --seed {chosen.seed}{budget}"
     record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, chosen.seed, command)
-    return catalogue.own_folder() if catalogue.keep(catalogue.own_folder(), code.points.numpy(), record) else ""
+    folder = catalogue.user_folder()
+    return folder if catalogue.save_if_better(folder, code.points.numpy(), record) else ""
 
 
 def facts(code: "Code") -> dict[str, Any]:

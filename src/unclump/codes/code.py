@@ -1,4 +1,4 @@
-"""Spherical codes: n directions in d dimensions as far apart as is known, with a bound on how far they could be."""
+"""Spherical codes: the best known n directions in d dimensions, with an upper bound on how good any can be."""
 
 import math
 from dataclasses import dataclass, field
@@ -13,26 +13,27 @@ from torch import Tensor
 from unclump._checks import check_count
 from unclump.codes import catalogue
 from unclump.codes.bounds.upper_bound import Bound, best_bound
-from unclump.codes.constructions.exact import exact_above, exact_code
+from unclump.codes.constructions.exact import exact_code, exact_subset
 from unclump.codes.search.solver import Solution, minimal_energy, solve
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
 
-_MEETS = 1e-10  # radians from a bound at which a code is taken to attain it
-_VERIFIED = 20_000  # codes in closed form with more points are not measured pair by pair: it takes minutes
+_BOUND_TOLERANCE = 1e-10  # radians: a code this close to a bound attains it
+_MAX_VERIFIED = 20_000  # points of a closed-form code that are measured pair by pair: more take minutes
 
 
 @dataclass(frozen=True, eq=False)
 class Code:
-    """Directions that keep their distance.
+    """A spherical code: directions with a large minimal angle.
 
     Attributes:
         points: Unit rows, shape (n, d), float64.
         min_angle: The smallest angle between two of them, in radians, computed from the points in extended precision.
-        upper_bound: No code of as many points in this dimension has a larger one.
-        proof: Why no code is better: who proved it, or which bound it meets; "" where nobody knows.
-        source: Where it comes from: its name, the catalogue's or the solver's command.
-        energy: The sum of the kernel over all pairs, where a kernel was asked for.
+        upper_bound: A proved upper bound on the minimal angle of n points in d dimensions.
+        bound_name: Whose bound it is.
+        proof: Why no code is better: who proved it, or which bound it attains; "" if optimality is open.
+        source: Where it comes from: the name of a construction, or the command of a catalogue entry or a search.
+        energy: The sum of the kernel over all pairs, or None without a kernel.
     """
 
     points: Float[Tensor, "n d"] = field(repr=False)
@@ -45,17 +46,17 @@ class Code:
 
     @property
     def optimal(self) -> bool:
-        """Whether it is proved that no code has a larger smallest angle."""
+        """Whether the code is proved to have the largest possible minimal angle."""
         return self.proof != ""
 
     @property
     def gap(self) -> float:
-        """How much larger the smallest angle might be, in radians, as far as is proved."""
+        """Upper bound on the improvement that is still possible, in radians."""
         return max(0.0, self.upper_bound - self.min_angle)
 
     @cached_property
     def contacts(self) -> Contacts:
-        """The contact graph: pairs at the smallest angle, and the rattlers that nothing holds in place."""
+        """The contact graph: pairs at the minimal angle, and the rattlers, which are free to move."""
         return contacts(self.points.numpy())
 
 
@@ -71,21 +72,21 @@ def spherical_code(
     fresh: bool = False,
     progress: bool = False,
 ) -> Code:
-    """The n directions in d dimensions with the largest smallest angle that is known here.
+    """The best known n directions in d dimensions: those with the largest minimal angle.
 
-    Codes known in closed form are built; others come from the catalogue; the rest is searched for.
+    A closed form is used if one is known, otherwise the catalogue; if it has no entry, a search follows. `restarts`,
+    `time_limit` or `init` search instead of reading the catalogue.
 
     Args:
-        n: How many directions, at least two.
-        d: In how many dimensions, at least two.
-        restarts: Search, this many times over, where no closed form is known. None: as many as the size needs.
+        n: Number of directions, at least two.
+        d: Dimension, at least two.
+        restarts: Number of restarts of the search. None chooses it by the size.
         seed: For the search: the same seed and number of restarts give the same points.
-        time_limit: Search for that many seconds.
-        init: Search from here: "random", "cyclic", "antipodal", "blocks", or points of shape (n, d) to improve.
-        kernel: Find the points of least energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is
-            Thomson's problem.
-        fresh: Search, whatever is known.
-        progress: Show a bar with the best angle so far.
+        time_limit: Search for this many seconds.
+        init: Start of the search: "random", "cyclic", "antipodal", "blocks", or points of shape (n, d) to improve.
+        kernel: Minimise the energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is Thomson's problem.
+        fresh: Search even if a closed form or a catalogue entry exists.
+        progress: Show a progress bar with the best angle so far.
 
     Example:
         >>> code = spherical_code(24, 3)
@@ -95,38 +96,38 @@ def spherical_code(
     check_count("n", n, at_least=2)
     check_count("d", d, at_least=2)
     init = init.detach().cpu().numpy() if isinstance(init, Tensor) else init
-    choices = {"restarts": restarts, "seed": seed, "time_limit": time_limit, "init": init, "progress": progress}
+    options = {"restarts": restarts, "seed": seed, "time_limit": time_limit, "init": init, "progress": progress}
     if kernel is not None:
-        found = minimal_energy(n, d, kernel, **choices)  # type: ignore[arg-type]
-        return _of(found.points, best_bound(n, d), f"least energy of {kernel!r}, {_how(found)}", energy=found.energy)
-    searching = fresh or restarts is not None or time_limit is not None or init is not None
+        lowest = minimal_energy(n, d, kernel, **options)  # type: ignore[arg-type]
+        source = f"least energy of {kernel!r}, {_describe_search(lowest)}"
+        return _make_code(lowest.points, best_bound(n, d), source, energy=lowest.energy)
+    must_search = fresh or restarts is not None or time_limit is not None or init is not None
     if not fresh and (exact := exact_code(n, d)) is not None:
-        angle = math.acos(exact.cosine) if n > _VERIFIED else minimal_angle(exact.points)
+        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(exact.points)
         bound = Bound(angle, exact.proof) if exact.proof else best_bound(n, d)
         return Code(torch.from_numpy(exact.points), angle, bound.angle, bound.name, exact.proof, exact.name)
-    if not searching and (entry := catalogue.look_up(n, d)) is not None:
-        return _of(
-            entry.points, Bound(entry.record.bound, entry.record.bound_name), f"catalogue: {entry.record.command}"
-        )
+    if not must_search and (entry := catalogue.look_up(n, d)) is not None:
+        bound = Bound(entry.record.bound, entry.record.bound_name)
+        return _make_code(entry.points, bound, f"catalogue: {entry.record.command}")
     bound = best_bound(n, d)
-    solution, how = search(n, d, target=bound.angle, **choices)
-    return _of(solution.points, bound, how)
+    solution, source = search(n, d, target=bound.angle, **options)
+    return _make_code(solution.points, bound, source)
 
 
-def search(n: int, d: int, **choices: Any) -> tuple[Solution, str]:
-    """What `solve` finds, and how; not below what is left of a larger code in closed form, searched on from there."""
-    found, above = solve(n, d, **choices), exact_above(n, d)
-    if above is None or math.acos(above.cosine) <= found.angle + _MEETS:
-        return found, _how(found)
-    better = solve(n, d, **{**choices, "init": above.points, "restarts": 1, "time_limit": None})
-    return better, f"{above.name}; {_how(better)}"
+def search(n: int, d: int, **options: Any) -> tuple[Solution, str]:
+    """The solution of `solve` and its source; if a subset of a larger closed-form code is better, improve that one."""
+    solution, subset = solve(n, d, **options), exact_subset(n, d)
+    if subset is None or math.acos(subset.cosine) <= solution.angle + _BOUND_TOLERANCE:
+        return solution, _describe_search(solution)
+    improved = solve(n, d, **{**options, "init": subset.points, "restarts": 1, "time_limit": None})
+    return improved, f"{subset.name}; {_describe_search(improved)}"
 
 
-def _of(points: Float[np.ndarray, "n d"], bound: Bound, source: str, energy: float | None = None) -> Code:
+def _make_code(points: Float[np.ndarray, "n d"], bound: Bound, source: str, energy: float | None = None) -> Code:
     angle = minimal_angle(points)
-    proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _MEETS else ""
+    proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
     return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, energy)
 
 
-def _how(found: Solution) -> str:
-    return f"search with seed {found.seed}: {found.starts} starts, {found.hops} hops, {found.seconds:.1f} s"
+def _describe_search(run: Solution) -> str:
+    return f"search with seed {run.seed}: {run.starts} starts, {run.hops} hops, {run.seconds:.1f} s"

@@ -1,7 +1,7 @@
-r"""Prototypes: one fixed direction a class, and a head that maps outputs of a network to the nearest of them.
+r"""Prototypes: one fixed direction per class, and a head that maps network outputs to the nearest of them.
 
-A network's last layer usually learns one weight vector a class. A hyperspherical prototype network [1] instead chooses
-these directions before training, as far apart as they can be, and only learns to send an image there.
+A network's last layer usually learns one weight vector per class. A hyperspherical prototype network [1] instead
+chooses these directions before training, as far apart as possible, and only learns to map inputs to them.
 
 References:
     [1] Mettes, van der Pol and Snoek. Hyperspherical prototype networks. NeurIPS 2019.
@@ -24,7 +24,7 @@ from unclump._checks import (
 )
 from unclump._precision import exact_products
 from unclump.codes import catalogue
-from unclump.codes.constructions.exact import exact_above, exact_code
+from unclump.codes.constructions.exact import exact_code, exact_subset
 from unclump.dispersion.loop import disperse
 from unclump.geometry.sampling import orthonormal_blocks
 from unclump.geometry.sphere import chord
@@ -44,25 +44,24 @@ def prototypes(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "{classes} {d}"]:
-    r"""Unit vectors for classes, far apart: dispersed, or a spherical code where one is known that is better.
+    r"""Well-separated unit vectors for classes: dispersed points, or a known spherical code if that is better.
 
-    Random orthonormal blocks are dispersed by `SphereAdam`, whose learning rate falls to zero along a line. If a code
-    in closed form, or part of one, or the catalogue's, has a larger smallest angle, it is taken instead: for up to
-    d + 1 classes the regular simplex, for up to 2d classes directions at right angles or more, which no others surpass.
-    Nothing is searched for beyond that; `spherical_code` does, for as long as you let it. Codes come in random order:
-    in their own, opposite points may follow each other, as related classes often do.
+    Random orthonormal blocks are dispersed by `SphereAdam` with a learning rate that decays linearly to zero. If a code
+    in closed form, a subset of one, or a catalogue entry has a larger minimal angle, it is returned instead: for up to
+    d + 1 classes the regular simplex, for up to 2d classes directions at right angles or more; both are optimal. There
+    is no further search; `spherical_code` offers one. A code is returned in random order, because in its own order
+    opposite points may be adjacent, as related classes often are.
 
     Args:
-        classes: How many, at least two.
-        d: In how many dimensions, at least two.
-        objective: What to disperse by: a module, or the name of one, see `list_objectives`. None is `MaxMin()`, and
-            nothing to be dispersed where the code is proved to be the best. For points that an objective alone has
-            made, whatever is known, call `disperse`.
-        steps: How many updates.
-        lr: The step size of the first of them: about the angle, in radians, that a prototype turns.
-        generator: For start and order. None is torch's global generator, as for the objective's own draws.
+        classes: Number of classes, at least two.
+        d: Dimension, at least two.
+        objective: The objective to disperse with: a module or its name, see `list_objectives`. None means `MaxMin()`,
+            and no dispersion at all if an optimal code is known. To always use the objective, call `disperse`.
+        steps: Number of updates.
+        lr: Initial step size: about the angle, in radians, by which a prototype moves in a step.
+        generator: For the start and the order. None uses torch's global generator, as do the objective's own draws.
         dtype: Of the result; None is torch's default.
-        device: Where it is made; None is torch's default.
+        device: Of the result; None is torch's default.
 
     Example:
         >>> from unclump.codes.prototypes import prototypes
@@ -75,14 +74,14 @@ def prototypes(
     check_count("steps", steps)
     check_positive("lr", lr)
     check_generator(generator)
-    like = torch.empty(0, dtype=dtype, device=device)  # also where the defaults are others than float32 and the CPU
+    like = torch.empty(0, dtype=dtype, device=device)  # resolves torch's default dtype and device
     if not like.is_floating_point():
-        raise TypeError(f"expected a floating-point dtype, got {dtype}; directions are no integers")
-    known, proved = _known(classes, d)
+        raise TypeError(f"expected a floating-point dtype, got {dtype}; directions are not integers")
+    known, is_optimal = _best_known(classes, d)
     if known is not None:
-        place = None if generator is None else generator.device
-        known = known[torch.randperm(classes, generator=generator, device=place).cpu()]
-    if known is not None and proved and objective is None:
+        generator_device = None if generator is None else generator.device
+        known = known[torch.randperm(classes, generator=generator, device=generator_device).cpu()]
+    if known is not None and is_optimal and objective is None:
         return known.to(like)
     dispersed = disperse(
         orthonormal_blocks(classes, d, generator=generator, dtype=dtype, device=device),
@@ -97,27 +96,27 @@ def prototypes(
     return dispersed.to(like)
 
 
-def _known(n: int, d: int) -> tuple[Float[Tensor, "{n} {d}"] | None, bool]:
-    """The best code that needs no search, and whether it is proved that none is better."""
+def _best_known(n: int, d: int) -> tuple[Float[Tensor, "{n} {d}"] | None, bool]:
+    """The best code that needs no search, and whether it is proved optimal."""
     if (exact := exact_code(n, d)) is not None:
         return torch.from_numpy(exact.points), exact.proof != ""
-    stored, above = catalogue.look_up(n, d), exact_above(n, d)
-    if stored is not None and (above is None or stored.record.angle >= math.acos(above.cosine)):
-        return torch.from_numpy(stored.points), False
-    return (None if above is None else torch.from_numpy(above.points)), False
+    entry, subset = catalogue.look_up(n, d), exact_subset(n, d)
+    if entry is not None and (subset is None or entry.record.angle >= math.acos(subset.cosine)):
+        return torch.from_numpy(entry.points), False
+    return (None if subset is None else torch.from_numpy(subset.points)), False
 
 
 def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    r"""Mean over the rows of the squared distance of their cosine from one.
+    r"""Mean over the rows of the squared difference between one and their cosine.
 
     .. math:: \frac1n \sum_i (1 - \langle x_i, y_i \rangle)^2 = \frac{1}{4n} \sum_i \lVert x_i - y_i \rVert^4
 
-    The right-hand side keeps its digits where x has nearly reached y. The gradient vanishes there with the cube of the
-    distance, so that outputs on their prototype leave the work to the others.
+    The right-hand side stays accurate where x has nearly reached y. The gradient vanishes there with the cube of the
+    distance, so outputs that have reached their prototype leave the gradient to the others.
 
     Args:
         x: Points on the unit sphere, not checked to be unit: see `project`.
-        y: Where they should be.
+        y: Their targets, on the unit sphere.
 
     References:
         Mettes, van der Pol and Snoek. Hyperspherical prototype networks. NeurIPS 2019. Equation 1.
@@ -135,21 +134,21 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
 
 
 class PrototypeHead(nn.Module):
-    """The last layer of a network whose classes are directions: cosines, loss and prediction.
+    """The last layer of a prototype network: cosines, loss and prediction.
 
     Args:
-        prototypes: One row a class, of shape (classes, d), rows of any norm but zero; see `prototypes`.
-        trainable: Whether they are a parameter. Under the loss alone all of them would meet in one point: add
+        prototypes: One row per class, of shape (classes, d), rows of any nonzero norm; see `prototypes`.
+        trainable: Whether they are a parameter. The loss alone would collapse them to a single point: add
             ``weight * unclump.KoLeo()(head.prototypes)`` or another objective, and keep them on the sphere with
             `SphereSGD` or `SphereAdam`. Otherwise they are a buffer, saved with the model and never updated.
 
     Example:
         >>> from unclump.codes.prototypes import PrototypeHead, prototypes
         >>> head = PrototypeHead(prototypes(3, 2))
-        >>> outputs = 5 * head.prototypes  # of a network that has learnt its three images
+        >>> outputs = 5 * head.prototypes  # of a network that has learnt three examples
         >>> head.predict(outputs)
         tensor([0, 1, 2])
-        >>> round(head.loss(outputs, torch.tensor([1, 2, 0])).item(), 3)  # (1 + 1/2)^2, each to a wrong one
+        >>> round(head.loss(outputs, torch.tensor([1, 2, 0])).item(), 3)  # (1 + 1/2)^2: every label is wrong
         2.25
     """
 
@@ -175,7 +174,7 @@ class PrototypeHead(nn.Module):
         """The `squared_cosine_loss` of the outputs to the prototypes of their labels."""
         self._check(outputs)
         _check_labels(labels, len(outputs))
-        # torch's lookup refuses labels out of range without a wait for the GPU; an index would take -1 for the last.
+        # embedding() rejects labels out of range without a GPU synchronisation; indexing would accept -1.
         return squared_cosine_loss(project(outputs), embedding(labels, project(self.prototypes)))
 
     def predict(self, outputs: Float[Tensor, "batch d"]) -> Int[Tensor, " batch"]:
@@ -198,4 +197,4 @@ def _check_labels(labels: Tensor, batch: int) -> None:
         got = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TypeError(f"expected labels to be a tensor of int64 or int32, got {got}; convert with labels.long()")
     if labels.shape != (batch,):
-        raise ValueError(f"expected one label an output, of shape ({batch},), got {tuple(labels.shape)}")
+        raise ValueError(f"expected one label per output, of shape ({batch},), got {tuple(labels.shape)}")

@@ -1,7 +1,7 @@
-r"""A code looked at by itself: its smallest angle in extended precision, its contacts, and the points that rattle.
+r"""Verification of a code from its points: the minimal angle in extended precision, contacts, and rattlers.
 
-Points are rows of any norm but zero, and mean their directions: coordinates in double precision are almost never of
-norm one, and dividing by the norm in double precision would move them by more than the digits that are asked for.
+Points are rows of any nonzero norm and stand for their directions: rows in double precision almost never have norm
+exactly one, and normalising them in double precision would move them by more than the accuracy of `minimal_angle`.
 """
 
 import math
@@ -16,16 +16,15 @@ from unclump._checks import check_points, check_positive, check_rows
 from unclump.ops.blocks import upper_triangle
 
 _BLOCK = 1024
-_TIES = 256  # how many pairs that cannot be told apart are looked at exactly
+_MAX_TIES = 256  # pairs, tied in floating point, that are measured exactly
 
 
 def minimal_angle(points: Float[np.ndarray, "n d"]) -> float:
-    r"""The smallest angle between two of the points, in radians, right to about the last digit.
+    r"""The smallest angle between two of the points, in radians, accurate to about the last digit.
 
-    All cosines are computed by matrix products in double precision. Where they come within rounding of the largest,
-    they are computed again to :math:`2^{-70}`: of unit vectors in twice the precision, the leading 26 bits multiply
-    without error, and the rest adds what is missing. The pairs that win are measured with integers, as doubles are
-    fractions:
+    All cosines are computed by matrix products in double precision. Those within rounding error of the largest are
+    computed again to :math:`2^{-70}`: unit vectors in double-double precision are split after 26 bits, so that products
+    of the leading parts are exact. The closest pairs are measured in integer arithmetic, as doubles are fractions:
 
     .. math:: \tan \theta = \sqrt{|x|^2 |y|^2 - \langle x, y \rangle^2} \, / \, \langle x, y \rangle
 
@@ -36,132 +35,132 @@ def minimal_angle(points: Float[np.ndarray, "n d"]) -> float:
         >>> minimal_angle(np.array([[1.0, 0.0], [1.0, 1e-20]]))
         1e-20
     """
-    x = _rows(points)
+    x = _validate_points(points)
     return min(_exact_angle(x[i], x[j]) for i, j in _closest_pairs(x))
 
 
 @dataclass(frozen=True)
 class Contacts:
-    """The contact graph of a code: pairs at the smallest angle, and points that nothing holds in place."""
+    """The contact graph of a code: pairs at the minimal angle, and rattlers, points that are free to move."""
 
     pairs: Int[np.ndarray, "m 2"]
     rattlers: Int[np.ndarray, " k"]
 
 
 def contacts(points: Float[np.ndarray, "n d"], *, tolerance: float = 1e-9) -> Contacts:
-    r"""The pairs that touch, and the rattlers: points that can move without coming nearer to any that they touch.
+    r"""The pairs in contact, and the rattlers: points that can move without approaching any of their contacts.
 
-    A point is held where no nonzero tangent vector v has :math:`\langle v, g_j \rangle \le 0` for the directions
-    :math:`g_j` of all its contacts: along such a v, a great circle leads nearer to none of them, if the smallest angle
-    is at most a right one. So a point is held if its contacts' directions span the tangent space and balance with
-    positive weights, :math:`\sum_j w_j g_j = 0`, :math:`w_j > 0`. With an obtuse smallest angle, as in a simplex, they
-    need not span it: sideways, everything is nearer. A contact with a rattler holds nobody, so rattlers are taken out
-    until those that remain hold each other; `pairs` tells of all contacts.
+    A point is fixed if no nonzero tangent vector v has :math:`\langle v, g_j \rangle \le 0` for the directions
+    :math:`g_j` of all its contacts: a great circle along such a v approaches none of them, if the minimal angle is at
+    most :math:`\pi/2`. So a point is fixed if the directions of its contacts span the tangent space and balance with
+    positive weights, :math:`\sum_j w_j g_j = 0`, :math:`w_j > 0`. If the minimal angle is obtuse, as in a simplex,
+    they need not span it: any sideways move approaches the contacts. Rattlers fix no other point, so they are removed
+    repeatedly until the remaining points fix each other; `pairs` includes the contacts of rattlers.
 
-    Points that are held one by one may still move together.
+    Points that are fixed individually may still be able to move together.
 
     Args:
-        points: Rows, of any norm but zero.
-        tolerance: How much larger than the smallest angle that of a contact may be, in radians.
+        points: Rows of any nonzero norm.
+        tolerance: A contact's angle may exceed the minimal angle by this much, in radians.
 
     Example:
         >>> from unclump.codes.verify import contacts
         >>> octahedron = np.concatenate([np.eye(3), -np.eye(3)])
-        >>> found = contacts(octahedron)
-        >>> len(found.pairs), len(found.rattlers)
+        >>> graph = contacts(octahedron)
+        >>> len(graph.pairs), len(graph.rattlers)
         (12, 0)
     """
-    x = _rows(points)
+    x = _validate_points(points)
     check_positive("tolerance", tolerance)
     smallest = minimal_angle(x)
-    x = _unit(x)[0]
-    pairs = _pairs_up_to(x, smallest + tolerance)
-    held = np.ones(len(x), dtype=bool)
+    x = _unit_rows(x)[0]
+    pairs = _pairs_within(x, smallest + tolerance)
+    fixed = np.ones(len(x), dtype=bool)
     while True:
-        touching = pairs[held[pairs].all(axis=1)]
-        neighbours = _neighbours(touching, len(x))
-        still = held.copy()
-        for i in np.flatnonzero(held):
-            still[i] = _is_held(x[i], x[neighbours[i]], may_be_flat=smallest > math.pi / 2)
-        if (still == held).all():
-            return Contacts(pairs, np.flatnonzero(~held))
-        held = still
+        fixed_pairs = pairs[fixed[pairs].all(axis=1)]
+        neighbours = _neighbours(fixed_pairs, len(x))
+        still_fixed = fixed.copy()
+        for i in np.flatnonzero(fixed):
+            still_fixed[i] = _is_fixed(x[i], x[neighbours[i]], must_span=smallest <= math.pi / 2)
+        if (still_fixed == fixed).all():
+            return Contacts(pairs, np.flatnonzero(~fixed))
+        fixed = still_fixed
 
 
-def _rows(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
-    """The door: rows that have a direction, in double precision."""
-    x = np.array(points, dtype=np.float64)  # a copy: torch does not like arrays that cannot be written to
+def _validate_points(points: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "n d"]:
+    """A copy in double precision, checked for shape and for rows without a direction."""
+    x = np.array(points, dtype=np.float64)  # a copy, because torch warns about read-only arrays
     check_points(torch.from_numpy(x), at_least=2)
     check_rows(torch.from_numpy(x))
     return x
 
 
 def _closest_pairs(x: Float[np.ndarray, "n d"]) -> list[tuple[int, int]]:
-    """The pairs with the largest cosine, and those that come within 2^-70 or so of it."""
+    """The pairs with the largest cosine, and those within about 2^-70 of it."""
     n, d = x.shape
-    unit, rest = _unit(x)
-    head = np.round(unit * 2**26) / 2**26  # products of these, and their sums, are whole multiples of 2^-52 below two
-    tail = (unit - head) + rest
+    unit, unit_error = _unit_rows(x)
+    head = np.round(unit * 2**26) / 2**26  # sums of products of these are exact: multiples of 2^-52 below two
+    tail = (unit - head) + unit_error
     blocks = []
     for rows, columns in upper_triangle(n, _BLOCK):
-        blocks.append((rows, columns, _upper(unit[rows] @ unit[columns].T, same=rows == columns).max()))
+        blocks.append((rows, columns, _mask_repeated(unit[rows] @ unit[columns].T, diagonal=rows == columns).max()))
     best = max(largest for _, _, largest in blocks)
-    finest = d**1.5 * 2.0**-78  # of the sum of both parts of a cosine
+    resolution = d**1.5 * 2.0**-78  # of `excess`
     closest, pairs = -math.inf, np.empty((0, 2), dtype=int)
     for rows, columns, largest in blocks:
-        if largest < best - _rounding(d):
+        if largest < best - _cosine_error(d):
             continue
-        missing = head[rows] @ tail[columns].T + tail[rows] @ unit[columns].T
-        excess = _upper((head[rows] @ head[columns].T - best) + missing, same=rows == columns)
-        if excess.max() > closest + finest:
+        remainder = head[rows] @ tail[columns].T + tail[rows] @ unit[columns].T
+        excess = _mask_repeated((head[rows] @ head[columns].T - best) + remainder, diagonal=rows == columns)
+        if excess.max() > closest + resolution:
             pairs = pairs[:0]
         closest = max(closest, excess.max())
-        if len(pairs) < _TIES:
-            pairs = np.concatenate([pairs, _places(excess >= closest - finest, rows, columns)[:_TIES]])
+        if len(pairs) < _MAX_TIES:
+            pairs = np.concatenate([pairs, _block_pairs(excess >= closest - resolution, rows, columns)[:_MAX_TIES]])
     return [(int(i), int(j)) for i, j in pairs]
 
 
-def _upper(matrix: Float[np.ndarray, "n m"], *, same: bool) -> Float[np.ndarray, "n m"]:
-    """The matrix, with minus infinity where a point would meet itself, or a pair itself the other way round."""
-    if same:
-        matrix[np.tril_indices(len(matrix))] = -np.inf
-    return matrix
+def _mask_repeated(block: Float[np.ndarray, "n m"], *, diagonal: bool) -> Float[np.ndarray, "n m"]:
+    """In a diagonal block, set the lower triangle to minus infinity, so that each pair counts once."""
+    if diagonal:
+        block[np.tril_indices(len(block))] = -np.inf
+    return block
 
 
-def _unit(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
-    """The rows over their norms, in twice the precision: a double, and what it lacks."""
+def _unit_rows(x: Float[np.ndarray, "n d"]) -> tuple[Float[np.ndarray, "n d"], Float[np.ndarray, "n d"]]:
+    """The rows divided by their norms, as a double and its error: double-double precision."""
     x = np.ldexp(x, -np.frexp(np.abs(x).max(axis=1, keepdims=True))[1])
-    squares, errors = _product(x, x)
-    total, lacks = np.zeros(len(x)), errors.sum(axis=1)
+    squares, errors = _exact_product(x, x)
+    total, total_error = np.zeros(len(x)), errors.sum(axis=1)
     for column in squares.T:
         previous, total = total, total + column
         other = total - previous
-        lacks += (previous - (total - other)) + (column - other)
+        total_error += (previous - (total - other)) + (column - other)
     inverse = 1 / np.sqrt(total)
-    square, error = _product(inverse, inverse)
-    product, product_error = _product(total, square)
-    # Newton's step for the inverse root: half of what (total + lacks) * inverse^2 lacks to one
-    correction = inverse / 2 * ((1 - product) - product_error - total * error - lacks * square)
-    unit, rest = _product(x, inverse[:, None])
-    return unit, rest + x * correction[:, None]
+    square, square_error = _exact_product(inverse, inverse)
+    product, product_error = _exact_product(total, square)
+    # One Newton step for the inverse root of total + total_error.
+    correction = inverse / 2 * ((1 - product) - product_error - total * square_error - total_error * square)
+    unit, unit_error = _exact_product(x, inverse[:, None])
+    return unit, unit_error + x * correction[:, None]
 
 
-def _product(a: Float[np.ndarray, "..."], b: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray]:
-    """The product of doubles and its rounding error, exactly (Dekker 1971)."""
+def _exact_product(a: Float[np.ndarray, "..."], b: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray]:
+    """The product of doubles and its exact rounding error (Dekker 1971)."""
     product = a * b
-    (a_head, a_tail), (b_head, b_tail) = _halves(a), _halves(b)
+    (a_head, a_tail), (b_head, b_tail) = _split(a), _split(b)
     return product, ((a_head * b_head - product) + a_head * b_tail + a_tail * b_head) + a_tail * b_tail
 
 
-def _halves(a: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray]:
-    """The leading 26 bits of doubles, and the others."""
+def _split(a: Float[np.ndarray, "..."]) -> tuple[np.ndarray, np.ndarray]:
+    """The leading 26 bits of doubles, and the remaining ones."""
     shifted = (2**27 + 1) * a
     head = shifted - (shifted - a)
     return head, a - head
 
 
 def _exact_angle(x: Float[np.ndarray, " d"], y: Float[np.ndarray, " d"]) -> float:
-    """The angle of two vectors, from integers: only the last steps, which are harmless, round."""
+    """The angle of two vectors, in integer arithmetic up to the final roots and arctangent."""
     a, b = _integers(x), _integers(y)
     inner = sum(p * q for p, q in zip(a, b, strict=True))
     norms = sum(p * p for p in a) * sum(q * q for q in b)
@@ -170,53 +169,53 @@ def _exact_angle(x: Float[np.ndarray, " d"], y: Float[np.ndarray, " d"]) -> floa
 
 
 def _integers(x: Float[np.ndarray, " d"]) -> list[int]:
-    """The vector times a power of two that makes it whole."""
+    """The vector scaled by a power of two to integers."""
     fractions = [value.as_integer_ratio() for value in x.tolist()]
     common = max(denominator for _, denominator in fractions)
     return [numerator * (common // denominator) for numerator, denominator in fractions]
 
 
-def _pairs_up_to(x: Float[np.ndarray, "n d"], largest: float) -> Int[np.ndarray, "m 2"]:
-    """The pairs of unit vectors whose angle is not above the given one; measured where the cosine cannot tell."""
-    lowest, rounding = math.cos(min(largest, math.pi)), _rounding(x.shape[1])
-    found = [np.empty((0, 2), dtype=int)]
+def _pairs_within(x: Float[np.ndarray, "n d"], limit: float) -> Int[np.ndarray, "m 2"]:
+    """The pairs of unit vectors with an angle of at most `limit`; borderline cosines are decided by their angles."""
+    min_cosine, error = math.cos(min(limit, math.pi)), _cosine_error(x.shape[1])
+    selected = [np.empty((0, 2), dtype=int)]
     for rows, columns in upper_triangle(len(x), _BLOCK):
-        excess = _upper(x[rows] @ x[columns].T, same=rows == columns) - lowest
-        unsure = _places(np.abs(excess) <= rounding, rows, columns)
-        a, b = x[unsure[:, 0]], x[unsure[:, 1]]
+        excess = _mask_repeated(x[rows] @ x[columns].T, diagonal=rows == columns) - min_cosine
+        borderline = _block_pairs(np.abs(excess) <= error, rows, columns)
+        a, b = x[borderline[:, 0]], x[borderline[:, 1]]
         angles = 2 * np.arctan2(np.linalg.norm(a - b, axis=1), np.linalg.norm(a + b, axis=1))
-        found += [_places(excess > rounding, rows, columns), unsure[angles <= largest]]
-    pairs = np.concatenate(found)
+        selected += [_block_pairs(excess > error, rows, columns), borderline[angles <= limit]]
+    pairs = np.concatenate(selected)
     return pairs[np.lexsort(pairs.T[::-1])]
 
 
-def _places(mask: Bool[np.ndarray, "n m"], rows: slice, columns: slice) -> Int[np.ndarray, "k 2"]:
-    """The pairs of points that a block of the matrix marks."""
-    places: Int[np.ndarray, "k 2"] = np.argwhere(mask) + np.array([rows.start, columns.start])
-    return places
+def _block_pairs(mask: Bool[np.ndarray, "n m"], rows: slice, columns: slice) -> Int[np.ndarray, "k 2"]:
+    """The pairs of points selected by the mask of a block."""
+    pairs: Int[np.ndarray, "k 2"] = np.argwhere(mask) + np.array([rows.start, columns.start])
+    return pairs
 
 
-def _rounding(d: int) -> float:
-    """How far off cosines of double-precision vectors may be."""
+def _cosine_error(d: int) -> float:
+    """Error bound for cosines computed in double precision."""
     return 4 * (d + 8) * 2.0**-53
 
 
 def _neighbours(pairs: Int[np.ndarray, "m 2"], n: int) -> list[Int[np.ndarray, " k"]]:
-    """For every point, those that it is paired with."""
+    """For every point, the points that it is paired with."""
     both = np.concatenate([pairs, pairs[:, ::-1]])
     both = both[np.argsort(both[:, 0], kind="stable")]
     return np.split(both[:, 1], np.searchsorted(both[:, 0], np.arange(1, n)))
 
 
-def _is_held(x: Float[np.ndarray, " d"], others: Float[np.ndarray, "k d"], *, may_be_flat: bool) -> bool:
+def _is_fixed(x: Float[np.ndarray, " d"], others: Float[np.ndarray, "k d"], *, must_span: bool) -> bool:
     """Whether the directions from x to the others balance with positive weights, and span the tangent space."""
     if len(others) == 0:
         return False
     tangents = others - np.outer(others @ x, x)
     lengths = np.linalg.norm(tangents, axis=1)
-    if lengths.min() < 1e-6:  # every way leads away from a point that coincides, and nearer to an opposite one
+    if lengths.min() < 1e-6:  # every move leaves a coinciding point and approaches an opposite one
         return bool(others[lengths.argmin()] @ x < 0)
     tangents /= lengths[:, None]
     spans = np.linalg.matrix_rank(tangents, tol=1e-6) == len(x) - 1
-    # With weights 1 + w, w >= 0: minus the sum of all directions is a nonnegative sum of them.
-    return bool((spans or may_be_flat) and nnls(tangents.T, -tangents.sum(axis=0))[1] < 1e-6 * len(others))
+    # Weights 1 + w with w >= 0 balance if minus the sum of the directions is a nonnegative combination of them.
+    return bool((spans or not must_span) and nnls(tangents.T, -tangents.sum(axis=0))[1] < 1e-6 * len(others))

@@ -1,6 +1,6 @@
 r"""Figures: functions that draw on matplotlib axes and return them.
 
-The extra `[report]` brings matplotlib. Points need not be unit: only their directions are drawn.
+Needs matplotlib, from the extra `[report]`. Points need not be unit: only their directions are drawn.
 """
 
 import math
@@ -49,7 +49,7 @@ def uniform_density(angle: Float[np.ndarray, " k"], d: int) -> Float[np.ndarray,
 
 
 def angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None, bins: int = 180) -> "Axes":
-    """All pairwise angles as a histogram, with the exact curve of uniformly random directions over it.
+    """Draw a histogram of all pairwise angles, with the exact density for uniformly random directions.
 
     Example:
         >>> axes = angle_histogram(torch.eye(5))
@@ -60,14 +60,14 @@ def angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None,
     edges = np.linspace(0, math.pi, bins + 1)
     counts = all_angle_counts(x, edges)
     return _histogram(
-        axes, edges, counts, uniform_density(_middles(edges), x.shape[1]), "angle between two points, degrees"
+        axes, edges, counts, uniform_density(_bin_centres(edges), x.shape[1]), "angle between two points, degrees"
     )
 
 
 def nearest_angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None, bins: int = 90) -> "Axes":
-    """The angle of every point to its nearest other one, with the exact curve of uniformly random directions over it.
+    """Draw a histogram of the angle to the nearest other point, with the exact density for uniform directions.
 
-    A pile at zero is a clump; a pile left of the curve is a table that leaves much of the sphere empty.
+    A peak at zero means clumps; a histogram left of the curve means that much of the sphere is empty.
 
     Example:
         >>> axes = nearest_angle_histogram(torch.eye(5))
@@ -76,26 +76,26 @@ def nearest_angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None"
     """
     x = directions(points)
     n, d = x.shape
-    found = nearest_angles(x).cpu().numpy()
-    edges = np.linspace(0, nearest_end(found, n, d), bins + 1)
-    counts = np.histogram(found, edges)[0].astype(np.float64)
-    curve = UniformLaw(n, d).nearest_density(_middles(edges))
+    angles = nearest_angles(x).cpu().numpy()
+    edges = np.linspace(0, nearest_angle_limit(angles, n, d), bins + 1)
+    counts = np.histogram(angles, edges)[0].astype(np.float64)
+    curve = UniformLaw(n, d).nearest_density(_bin_centres(edges))
     return _histogram(axes, edges, counts, curve, "angle to the nearest other point, degrees")
 
 
-def nearest_end(found: Float[np.ndarray, " n"], n: int, d: int) -> float:
-    """Where a histogram of nearest angles ends, in radians: beyond all of them and what uniform directions reach."""
+def nearest_angle_limit(angles: Float[np.ndarray, " n"], n: int, d: int) -> float:
+    """Upper end of a histogram of nearest angles, in radians: covers all angles and the density for uniform ones."""
     grid = np.linspace(0, math.pi, 2001)
     curve = UniformLaw(n, d).nearest_density(grid)
-    reached = grid[curve > 1e-3 * curve.max()].max(initial=0)
-    return float(min(math.pi, 1.02 * max(found.max(), reached)))
+    curve_end = grid[curve > 1e-3 * curve.max()].max(initial=0)
+    return float(min(math.pi, 1.02 * max(angles.max(), curve_end)))
 
 
 def spectrum(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None) -> "Axes":
-    r"""The share of the squared length along each principal axis, times d, beside that of uniform directions.
+    r"""Draw the share of the squared length along each principal axis, times d, next to that of uniform directions.
 
-    One everywhere is a table that uses all dimensions alike; a first value of 30 in 100 dimensions is a cone that
-    spends 30 % of its length on one direction. The curve is the law of Marchenko and Pastur (`uniform_spectrum`).
+    A value of one everywhere means that all dimensions are used equally; a first value of 30 in 100 dimensions means a
+    cone with 30 % of its squared length along one axis. The curve is the Marchenko-Pastur law (`uniform_spectrum`).
 
     Example:
         >>> spectrum(torch.eye(5)).get_yscale()
@@ -103,9 +103,9 @@ def spectrum(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None) -> "Ax
     """
     x = directions(points)
     n, d = x.shape
-    axes = axes or _axes()
-    rank, found, expected = np.arange(1, d + 1), d * spectrum_shares(x), d * uniform_spectrum(n, d)
-    axes.plot(rank[found > 0], found[found > 0], marker="." if d <= 100 else None, label="these points")
+    axes = axes or _new_axes()
+    rank, shares, expected = np.arange(1, d + 1), d * spectrum_shares(x), d * uniform_spectrum(n, d)
+    axes.plot(rank[shares > 0], shares[shares > 0], marker="." if d <= 100 else None, label="these points")
     axes.plot(rank[expected > 0], expected[expected > 0], color="black", linewidth=1, label="uniform directions")
     axes.set(xlabel="principal axis", ylabel="share of the squared length, times d", yscale="log")
     axes.legend(frameon=False)
@@ -121,15 +121,15 @@ def direction_map(
     generator: torch.Generator | None = None,
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Directions in the plane along which they vary most.
+    """Draw directions in the plane of their largest variance.
 
     Args:
         points: Any table of points.
-        names: One for each row; those of the marked rows are written beside them.
-        marked: Rows to stand out, such as those of a clump.
-        most: Of more rows than that, as many at random and the marked ones are drawn.
-        generator: For that sample.
-        axes: Where to draw.
+        names: One per row; marked rows are labelled with theirs.
+        marked: Rows to highlight, such as those of a clump.
+        most: Maximum number of rows to draw; a larger table is sampled at random, keeping the marked rows.
+        generator: For the sample.
+        axes: Where to draw; None creates new axes.
 
     Example:
         >>> axes = direction_map(torch.eye(3), names=["a", "b", "c"], marked=[1])
@@ -137,40 +137,40 @@ def direction_map(
         ['b']
     """
     x = directions(points)
-    axes = axes or _axes()
+    axes = axes or _new_axes()
     mean, plane = principal_plane(x)
-    chosen = torch.as_tensor(list(marked), dtype=torch.long)
-    places = ((x[sample_rows(len(x), most, chosen, generator)] - mean) @ plane).cpu().numpy()
-    axes.scatter(places[:, 0], places[:, 1], s=max(2, min(30, 6000 / len(places))), alpha=0.6, linewidths=0)
-    found = ((x[chosen] - mean) @ plane).cpu().numpy()
-    if len(found) > 0:
-        axes.scatter(found[:, 0], found[:, 1], s=36, facecolors="none", edgecolors="tab:red")
-    for row, place in zip(chosen.tolist(), found, strict=True):
+    marked_rows = torch.as_tensor(list(marked), dtype=torch.long)
+    xy = ((x[sample_rows(len(x), most, marked_rows, generator)] - mean) @ plane).cpu().numpy()
+    axes.scatter(xy[:, 0], xy[:, 1], s=max(2, min(30, 6000 / len(xy))), alpha=0.6, linewidths=0)
+    marked_xy = ((x[marked_rows] - mean) @ plane).cpu().numpy()
+    if len(marked_xy) > 0:
+        axes.scatter(marked_xy[:, 0], marked_xy[:, 1], s=36, facecolors="none", edgecolors="tab:red")
+    for row, position in zip(marked_rows.tolist(), marked_xy, strict=True):
         if names is not None:
-            text = names[row].replace("$", r"\$")  # names are no formulas
-            axes.annotate(text, tuple(place), xytext=(4, 4), textcoords="offset points", fontsize=8)
+            text = names[row].replace("$", r"\$")  # no mathtext
+            axes.annotate(text, tuple(position), xytext=(4, 4), textcoords="offset points", fontsize=8)
     axes.set(xlabel="first principal axis", ylabel="second principal axis", aspect="equal")
     return axes
 
 
 def globe(points: Float[Tensor, "n 3"], *, axes: Any = None) -> "Axes":
-    """Points in three dimensions on a globe; those on the far side are pale."""
+    """Draw points in three dimensions on a globe, those on the far side faded."""
     check_points(points)
     if points.shape[1] != 3:
-        raise ValueError(f"expected points in 3 dimensions, got {points.shape[1]}; see direction_map for others")
-    axes = axes or _axes(projection="3d")
-    turn, rise = np.meshgrid(np.linspace(0, 2 * math.pi, 60), np.linspace(-math.pi / 2, math.pi / 2, 30))
-    sphere = np.cos(rise) * np.cos(turn), np.cos(rise) * np.sin(turn), np.sin(rise)
+        raise ValueError(f"expected points in 3 dimensions, got {points.shape[1]}; use direction_map instead")
+    axes = axes or _new_axes(projection="3d")
+    longitude, latitude = np.meshgrid(np.linspace(0, 2 * math.pi, 60), np.linspace(-math.pi / 2, math.pi / 2, 30))
+    sphere = np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude)
     axes.plot_surface(*sphere, color="lightgrey", alpha=0.25, linewidth=0)
     axes.scatter(*directions(points, at_least=1).cpu().numpy().T, s=30, depthshade=True)
     axes.set_box_aspect((1, 1, 1))
     axes.set_axis_off()
-    drawn: Axes = axes
-    return drawn
+    typed_axes: Axes = axes
+    return typed_axes
 
 
 def save_figure(axes: "Axes", path: str | Path) -> None:
-    """Write the figure that holds these axes, in the format that the file's name ends in."""
+    """Save the figure that holds these axes, in the format given by the file suffix."""
     figure: Any = axes.figure
     figure.savefig(path, dpi=150, bbox_inches="tight")
 
@@ -182,24 +182,24 @@ def _histogram(
     curve: Float[np.ndarray, " m"],
     label: str,
 ) -> "Axes":
-    """Counts as a density over degrees, and the curve of uniform directions, a density over radians."""
-    axes = axes or _axes()
+    """Draw counts as a density per degree; `curve` is the uniform density per radian."""
+    axes = axes or _new_axes()
     degrees, per_degree = np.degrees(edges), math.pi / 180
     axes.stairs(counts / (counts.sum() * np.diff(degrees)), degrees, fill=True, alpha=0.6, label="these points")
-    axes.plot(_middles(degrees), curve * per_degree, color="black", linewidth=1, label="uniform directions")
+    axes.plot(_bin_centres(degrees), curve * per_degree, color="black", linewidth=1, label="uniform directions")
     axes.set(xlabel=label, ylabel="density, per degree", xlim=(0, degrees[-1]))
     axes.legend(frameon=False)
     return axes
 
 
-def _middles(edges: Float[np.ndarray, " k"]) -> Float[np.ndarray, " m"]:
-    middles: Float[np.ndarray, " m"] = (edges[1:] + edges[:-1]) / 2
-    return middles
+def _bin_centres(edges: Float[np.ndarray, " k"]) -> Float[np.ndarray, " m"]:
+    centres: Float[np.ndarray, " m"] = (edges[1:] + edges[:-1]) / 2
+    return centres
 
 
-def _axes(**choices: Any) -> Any:
+def _new_axes(**options: Any) -> Any:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("figures need matplotlib: pip install 'unclump[report]'") from error
-    return Figure(figsize=(6, 4.5)).add_subplot(**choices)
+    return Figure(figsize=(6, 4.5)).add_subplot(**options)

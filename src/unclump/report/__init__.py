@@ -1,7 +1,7 @@
-"""One self-contained page about the health of a table, to be opened offline, printed, or sent to a colleague.
+"""A self-contained HTML page about the health of a table, to open offline, print, or send to a colleague.
 
-Nothing in the page asks the network for anything: style, script, figures and data stand in it, under a
-Content-Security-Policy that allows no more. Names come from outside; they are shown as text and run nowhere.
+The page makes no network requests: style, script, figures and data are inline, under a Content-Security-Policy that
+allows nothing else. Row names are untrusted input: they are shown as text and never executed.
 """
 
 from importlib.metadata import version
@@ -11,19 +11,19 @@ import torch
 from unclump._checks import check_generator
 from unclump.report.comparison import compare, comparison_section
 from unclump.report.listings import bad_row_section, clump_section, hub_section
-from unclump.report.looked import Looked, look
-from unclump.report.page import Page, page_html
-from unclump.report.pictures import pictures
+from unclump.report.page import Page, render_page
+from unclump.report.pictures import draw_pictures
 from unclump.report.sections import (
     chart_sections,
     key_section,
     picture_section,
+    table_titles,
     tests_section,
     tile_section,
-    titles,
     verdict_section,
 )
-from unclump.report.text import count, escaped
+from unclump.report.table_view import TableView, measure_table
+from unclump.report.text import escape, format_count
 from unclump.tables.files import Table
 
 __all__ = ["report"]
@@ -40,10 +40,10 @@ def report(
     """The health of a table as an HTML page; of two tables, before and after side by side.
 
     Args:
-        table: The table, or that before a change.
-        other: The same rows after a change, or None. Rows are matched by their number.
-        command: What the page says it was made by.
-        generator: For samples of pairs and rows where there are many; None for one of its own with seed 0.
+        table: The table, or its state before a change.
+        other: The same rows after a change, or None. Rows are matched by row number.
+        command: The command that the page names as its origin.
+        generator: For sampling pairs and rows of large tables; None uses a new one with seed 0.
         progress: Show progress bars on stderr.
 
     Example:
@@ -56,44 +56,44 @@ def report(
     generator = generator or torch.Generator().manual_seed(0)
     if other is not None and other.points.shape[1] != table.points.shape[1]:
         raise ValueError(
-            f"expected two tables of as many dimensions, got {table.points.shape[1]} and {other.points.shape[1]}; "
-            "make a report of each"
+            f"expected two tables of the same dimension, got {table.points.shape[1]} and {other.points.shape[1]}; "
+            "make a separate report of each"
         )
-    tables = [look(one, generator, progress=progress) for one in (table, other) if one is not None]
-    moved = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator))]
-    drawn = pictures(tables, generator)
-    called = [""] if len(tables) == 1 else [title.lower() for title in titles(tables)]
-    hubs, clumps, bad = (
-        [part(looked, name) for looked, name in zip(tables, called, strict=True)]
-        for part in (hub_section, clump_section, bad_row_section)
+    tables = [measure_table(t, generator, progress=progress) for t in (table, other) if t is not None]
+    comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator))]
+    pictures = draw_pictures(tables, generator)
+    suffixes = [""] if len(tables) == 1 else [f", {title.lower()}" for title in table_titles(tables)]
+    hubs, clumps, bad_rows = (
+        [make_section(view, suffix) for view, suffix in zip(tables, suffixes, strict=True)]
+        for make_section in (hub_section, clump_section, bad_row_section)
     )
     charts = chart_sections(tables)
     sections = [
         verdict_section(tables),
         tile_section(tables),
-        *moved,
+        *comparison,
         key_section(tables),
         *([_grid(charts + hubs)] if len(tables) == 1 else [*charts, _grid(hubs)]),
-        picture_section(tables, drawn),
+        picture_section(tables, pictures),
         *(clumps if len(tables) == 1 else [_grid(clumps)]),
         tests_section(tables),
-        *bad,
+        *bad_rows,
     ]
-    return page_html(
+    return render_page(
         Page(
-            title=" and ".join(looked.file for looked in tables) + " · embedding health",
-            described=[_described(looked) for looked in tables],
-            sections=sections,
+            title=" and ".join(view.file_name for view in tables) + " · embedding health",
+            files_html=[_describe_file(view) for view in tables],
+            sections_html=sections,
             command=command,
             version=version("unclump"),
-            data=[picture.data for picture in drawn],
+            data=[picture.data for picture in pictures],
         )
     )
 
 
-def _described(looked: Looked) -> str:
-    found = looked.health
-    return f"<strong>{escaped(looked.file)}</strong> · {count(found.n)} × {count(found.d)} · {escaped(found.dtype)}"
+def _describe_file(view: TableView) -> str:
+    size = f"{format_count(view.health.n)} × {format_count(view.health.d)}"
+    return f"<strong>{escape(view.file_name)}</strong> · {size} · {escape(view.health.dtype)}"
 
 
 def _grid(sections: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""The charts of the page: histograms of angles and the spectrum, each beside what uniform directions give."""
+"""The charts of the page: histograms of angles and the spectrum, each with the curve of uniform directions."""
 
 import math
 from collections.abc import Sequence
@@ -7,111 +7,111 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.figures.data import uniform_spectrum
-from unclump.figures.plots import nearest_end, uniform_density
+from unclump.figures.plots import nearest_angle_limit, uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap_angle
 from unclump.report import svg
-from unclump.report.text import degrees
+from unclump.report.text import format_degrees
 
-_MOST_BINS = 80
-_MOST_PLACES = 300  # of a curve
+_MAX_BINS = 80
+_RESOLUTION = 300  # points of a curve
 
 
 def pair_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
-    """The angles between pairs, a chart for each table, on the same axes."""
+    """The angles between pairs, one chart per table, on the same axes."""
     low = min(cap_angle(1e-4, d), *(np.quantile(angles, 2e-4) for angles in tables))
     high = max(cap_angle(1 - 1e-4, d), *(np.quantile(angles, 1 - 2e-4) for angles in tables))
-    ends = 5.0 * math.floor(math.degrees(low) / 5), 5.0 * math.ceil(math.degrees(high) / 5)
-    angles = np.radians(np.linspace(*ends, _MOST_PLACES))
-    return _histograms(tables, ends, angles, [uniform_density(angles, d)] * len(tables), "angle between two rows")
+    x_range = 5.0 * math.floor(math.degrees(low) / 5), 5.0 * math.ceil(math.degrees(high) / 5)
+    grid = np.radians(np.linspace(*x_range, _RESOLUTION))
+    return _histograms(tables, x_range, grid, [uniform_density(grid, d)] * len(tables), "angle between two rows")
 
 
 def nearest_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
-    """The angles to the nearest other row, a chart for each table, on the same axes."""
-    ends = 0.0, max(math.degrees(nearest_end(angles, len(angles), d)) for angles in tables)
-    angles = np.radians(np.linspace(*ends, _MOST_PLACES))
-    curves = [UniformLaw(len(found), d).nearest_density(angles) for found in tables]
-    return _histograms(tables, ends, angles, curves, "angle to the nearest other row")
+    """The angles to the nearest other row, one chart per table, on the same axes."""
+    x_range = 0.0, max(math.degrees(nearest_angle_limit(angles, len(angles), d)) for angles in tables)
+    grid = np.radians(np.linspace(*x_range, _RESOLUTION))
+    curves = [UniformLaw(len(angles), d).nearest_density(grid) for angles in tables]
+    return _histograms(tables, x_range, grid, curves, "angle to the nearest other row")
 
 
 def _histograms(
     tables: Sequence[Float[np.ndarray, " _"]],
-    ends: tuple[float, float],
-    angles: Float[np.ndarray, " k"],
+    x_range: tuple[float, float],
+    grid: Float[np.ndarray, " k"],
     curves: Sequence[Float[np.ndarray, " k"]],
     title: str,
 ) -> list[str]:
-    edges = np.linspace(*ends, _bins(min(map(len, tables))) + 1)
+    edges = np.linspace(*x_range, _bin_count(min(map(len, tables))) + 1)
     width = math.radians(edges[1] - edges[0])
-    heights = [np.histogram(np.degrees(found), edges)[0] / (len(found) * width) for found in tables]
-    # A pile of duplicates may be a hundred times higher than all else, and would flatten it: the frame cuts it off.
+    heights = [np.histogram(np.degrees(angles), edges)[0] / (len(angles) * width) for angles in tables]
+    # Clip the peak of duplicates: a hundred times higher than the rest, it would flatten everything else.
     peak = max(float(curve.max()) for curve in curves)
     top = 1.06 * max(peak, *(min(float(h.max()), 3 * max(float(np.sort(h)[-6]), peak)) for h in heights))
-    frame = svg.Frame(*ends, 0.0, top)
+    frame = svg.Frame(*x_range, 0.0, top)
     charts = []
-    for kind, found, height, curve in zip(("one", "two"), tables, heights, curves, strict=False):
-        median = degrees(float(np.median(found)))
+    for colour, angles, height, curve in zip(("one", "two"), tables, heights, curves, strict=False):
+        median = format_degrees(float(np.median(angles)))
         label = f"Histogram of the {title}: median {median}, with the curve of uniform directions."
-        body = svg.x_axis(frame, title, svg.round_ticks(*ends), "°")
-        body += svg.steps(frame, edges, height, f"bars {kind}") + svg.line(frame, np.degrees(angles), curve, "uniform")
+        body = svg.x_axis(frame, title, svg.round_ticks(*x_range), "°")
+        body += svg.steps(frame, edges, height, f"bars {colour}") + svg.line(frame, np.degrees(grid), curve, "uniform")
         charts.append(svg.figure(body, label))
     return charts
 
 
 def spectrum_charts(tables: Sequence[tuple[int, Float[np.ndarray, " d"]]]) -> list[str]:
-    """The share of each principal axis times d, a chart for each (n, shares), on the same logarithmic axes."""
+    """The share of each principal axis times d, one chart per (n, shares), on the same logarithmic axes."""
     d = len(tables[0][1])
-    found = [d * shares for _, shares in tables]
+    scaled = [d * shares for _, shares in tables]
     expected = [d * uniform_spectrum(n, d) for n, _ in tables]
-    positive = np.concatenate([values[values > 0] for values in (*found, *expected)])
+    positive = np.concatenate([values[values > 0] for values in (*scaled, *expected)])
     low = max(-4, math.floor(math.log10(positive.min()) * 2) / 2)
     high = max(math.ceil(math.log10(positive.max()) * 2) / 2, low + 1)
     frame = svg.Frame(0.5 if d <= 40 else 1, d + 0.5 if d <= 40 else d, low, high, left=44)
-    rank = np.unique(np.geomspace(1, d, _MOST_PLACES).round().astype(int)) if d > _MOST_PLACES else np.arange(1, d + 1)
+    rank = np.unique(np.geomspace(1, d, _RESOLUTION).round().astype(int)) if d > _RESOLUTION else np.arange(1, d + 1)
     ticks = _log_ticks(low, high)
     charts = []
-    for kind, values, uniform in zip(("one", "two"), found, expected, strict=False):
+    for colour, values, uniform in zip(("one", "two"), scaled, expected, strict=False):
         label = (
             f"Share of the squared length along each of the {d} principal axes, times {d}: "
             f"from {values[0]:.3g} down to {values[-1]:.3g}; "
             f"uniform directions from {uniform[0]:.3g} to {uniform[-1]:.3g}."
         )
-        places = rank.astype(float)
+        x = rank.astype(float)
         body = svg.x_axis(frame, "principal axis", [t for t in svg.round_ticks(0, d, 6) if t >= 1 and t == int(t)])
         body += svg.y_ticks(frame, [math.log10(t) for t in ticks], [f"{t:g}×" for t in ticks])
-        body += svg.line(frame, places, _log(uniform[rank - 1], low), "uniform")
-        body += svg.line(frame, places, _log(values[rank - 1], low), f"curve {kind}")
+        body += svg.line(frame, x, _clipped_log(uniform[rank - 1], low), "uniform")
+        body += svg.line(frame, x, _clipped_log(values[rank - 1], low), f"curve {colour}")
         if d <= 40:
-            dots = np.stack([frame.x(places), frame.y(_log(values[rank - 1], low))], axis=1)
-            body += svg.dots(dots, f"dots {kind}")
+            dots = np.stack([frame.x(x), frame.y(_clipped_log(values[rank - 1], low))], axis=1)
+            body += svg.dots(dots, f"dots {colour}")
         charts.append(svg.figure(body, label))
     return charts
 
 
 def move_chart(moves: Float[np.ndarray, " n"]) -> str:
-    """How far rows moved."""
+    """A histogram of the angle by which each row moved."""
     end = max(math.degrees(float(np.quantile(moves, 0.9995))) * 1.02, 1e-6)
-    edges = np.linspace(0, end, _bins(len(moves)) + 1)
+    edges = np.linspace(0, end, _bin_count(len(moves)) + 1)
     heights = np.histogram(np.degrees(moves), edges)[0].astype(np.float64)
     top = 1.06 * min(heights.max(), 4 * max(np.sort(heights)[-6], 1))
     frame = svg.Frame(0.0, end, 0.0, max(float(top), 1.0))
-    median, most = degrees(float(np.median(moves))), degrees(float(moves.max()))
-    label = f"Histogram of how far rows moved: median {median}, at most {most}."
+    median, largest = format_degrees(float(np.median(moves))), format_degrees(float(moves.max()))
+    label = f"Histogram of how far rows moved: median {median}, at most {largest}."
     body = svg.x_axis(frame, "angle a row moved", svg.round_ticks(0, end), "°")
     return svg.figure(body + svg.steps(frame, edges, heights, "bars two"), label)
 
 
-def _bins(count: int) -> int:
-    """So many that a curve shows, and so few that chance does not."""
-    return int(min(_MOST_BINS, max(12, 2 * count**0.4)))
+def _bin_count(samples: int) -> int:
+    """Enough bins to show the shape, few enough to average out the noise."""
+    return int(min(_MAX_BINS, max(12, 2 * samples**0.4)))
 
 
 def _log_ticks(low: float, high: float) -> list[float]:
-    """Powers of ten between two logarithms, and halves and doubles of them where these are few."""
+    """Powers of ten between 10^low and 10^high, with 2 and 5 times each on a short axis."""
     steps = (1,) if high - low > 2 else (1, 2, 5)
     values = [step * 10.0**power for power in range(math.floor(low), math.ceil(high) + 1) for step in steps]
     return [value for value in values if low - 1e-9 <= math.log10(value) <= high + 1e-9]
 
 
-def _log(values: Float[np.ndarray, " k"], low: float) -> Float[np.ndarray, " k"]:
+def _clipped_log(values: Float[np.ndarray, " k"], low: float) -> Float[np.ndarray, " k"]:
     logarithms: Float[np.ndarray, " k"] = np.log10(np.maximum(values, 10.0 ** (low - 1)))
     return logarithms

@@ -1,4 +1,4 @@
-"""Before and after, row by row: how far rows moved, and whether their neighbours stayed."""
+"""Before and after, row by row: how far rows moved, and whether they kept their neighbours."""
 
 from dataclasses import dataclass
 
@@ -10,31 +10,31 @@ from torch import Tensor
 from unclump.geometry.sphere import angle
 from unclump.measures.overlap import neighbour_overlap
 from unclump.report.charts import move_chart
-from unclump.report.looked import Looked
-from unclump.report.parts import figures, section, table, tiles
-from unclump.report.text import count, degrees
+from unclump.report.components import render_figures, render_section, render_table, render_tiles
+from unclump.report.table_view import TableView
+from unclump.report.text import format_count, format_degrees
 
 _NEIGHBOURS = 10
 _SAMPLE = 1000
-_MOST_LISTED = 7
+_MAX_LISTED = 7
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What `compare` found; angles in radians.
+    """The result of `compare`; angles in radians.
 
     Attributes:
         before: The table before the change.
         after: The table after it.
         rows: The numbers of the rows that have a direction in both tables.
-        moves: The angle between their directions before and after.
-        overlap: The mean share of a row's nearest neighbours that stayed.
-        neighbours: How many were looked at.
-        sampled: Over how many rows.
+        moves: The angle between the two directions of each of these rows.
+        overlap: The mean share of a row's nearest neighbours that it kept.
+        neighbours: The number of neighbours per row.
+        sampled: The number of rows whose neighbours were compared.
     """
 
-    before: Looked
-    after: Looked
+    before: TableView
+    after: TableView
     rows: Int[Tensor, " m"]
     moves: Float[Tensor, " m"]
     overlap: float
@@ -42,51 +42,52 @@ class Comparison:
     sampled: int
 
 
-def compare(before: Looked, after: Looked, generator: torch.Generator | None) -> Comparison:
-    """Rows are matched by their numbers; of a longer table the last have no match."""
-    rows = before.numbers[torch.isin(before.numbers, after.numbers)]
+def compare(before: TableView, after: TableView, generator: torch.Generator | None) -> Comparison:
+    """Compare rows by their numbers; surplus rows at the end of the longer table have no match."""
+    rows = before.rows[torch.isin(before.rows, after.rows)]
     if len(rows) < 2:
-        raise ValueError(f"expected two tables with rows in common, got {len(rows)} with a direction in both")
-    old, new = (looked.x[torch.searchsorted(looked.numbers, rows)] for looked in (before, after))
+        raise ValueError(f"expected at least 2 rows with a direction in both tables, got {len(rows)}")
+    old, new = (view.x[torch.searchsorted(view.rows, rows)] for view in (before, after))
     k, sampled = min(_NEIGHBOURS, len(rows) - 1), min(_SAMPLE, len(rows))
-    stayed = neighbour_overlap(old, new, neighbours=k, samples=_SAMPLE, generator=generator)
-    return Comparison(before, after, rows, angle(old.double(), new.double()), stayed, k, sampled)
+    overlap = neighbour_overlap(old, new, neighbours=k, samples=_SAMPLE, generator=generator)
+    return Comparison(before, after, rows, angle(old.double(), new.double()), overlap, k, sampled)
 
 
-def comparison_section(found: Comparison) -> str:
-    """What moved, how far, and what stayed near."""
-    before, after = found.before, found.after
-    moves = found.moves.numpy()
-    still = int((moves < 1e-6).sum())  # single precision tells directions apart to 1e-7
+def comparison_section(comparison: Comparison) -> str:
+    """How far rows moved, which moved farthest, and how many neighbours they kept."""
+    before, after = comparison.before, comparison.after
+    moves = comparison.moves.numpy()
+    unmoved = int((moves < 1e-6).sum())  # single precision resolves directions to about 1e-7
+    median, largest = format_degrees(float(np.median(moves))), format_degrees(float(moves.max()))
     cells = [
-        ("A row moved, median", degrees(float(np.median(moves))), f"at most {degrees(float(moves.max()))}"),
-        ("Rows that stayed", count(still), f"of {count(len(moves))}"),
+        ("Median move of a row", median, f"at most {largest}"),
+        ("Rows that stayed", format_count(unmoved), f"of {format_count(len(moves))}"),
         (
             "Neighbours kept",
-            f"{found.overlap:.0%}",
-            f"of {found.neighbours} nearest neighbours, over {count(found.sampled)} rows",
+            f"{comparison.overlap:.0%}",
+            f"of {comparison.neighbours} nearest neighbours, over {format_count(comparison.sampled)} rows",
         ),
     ]
-    farthest = found.moves.topk(min(_MOST_LISTED, len(moves)))
+    farthest = comparison.moves.topk(min(_MAX_LISTED, len(moves)))
     rows = [
-        [before.name_html(int(found.rows[place])), degrees(move)]
-        for move, place in zip(farthest.values.tolist(), farthest.indices.tolist(), strict=True)
+        [before.render_name(int(comparison.rows[index])), format_degrees(move)]
+        for move, index in zip(farthest.values.tolist(), farthest.indices.tolist(), strict=True)
     ]
-    drawing = figures([move_chart(moves)], [""], ["The angle between a row before and after."])
-    listed = f"<div><h3>Farthest moved</h3>{table(['Row', 'Angle'], rows, numbers=[1])}</div>"
-    return section(
-        "What moved", tiles(cells), f'<div class="pair">{drawing}{listed}</div>', note=_matched(before, after)
-    )
+    chart = render_figures([move_chart(moves)], [""], ["The angle between a row before and after."])
+    listing = f"<div><h3>Farthest moved</h3>{render_table(['Row', 'Angle'], rows, numbers=[1])}</div>"
+    body = f'<div class="pair">{chart}{listing}</div>'
+    return render_section("What moved", render_tiles(cells), body, note=_matching_note(before, after))
 
 
-def _matched(before: Looked, after: Looked) -> str:
-    """How rows were matched, and what was odd about it."""
+def _matching_note(before: TableView, after: TableView) -> str:
+    """How rows were matched, and signs of a wrong match."""
     first, second = before.health, after.health
-    said = "Rows are matched by their number."
+    note = "Rows are matched by row number."
     if first.n != second.n:
-        said += f" {count(abs(first.n - second.n))} rows at the end are in one table only."
+        note += f" {format_count(abs(first.n - second.n))} rows at the end are in one table only."
     if first.names is not None and second.names is not None:
-        both = min(first.n, second.n)
-        others = sum(a != b for a, b in zip(first.names[:both], second.names[:both], strict=True))
-        said += f" {count(others)} of them have another name after: are they in the same order?" if others else ""
-    return said
+        shared = min(first.n, second.n)
+        renamed = sum(a != b for a, b in zip(first.names[:shared], second.names[:shared], strict=True))
+        if renamed:
+            note += f" {format_count(renamed)} of them have a different name after: is the order the same?"
+    return note

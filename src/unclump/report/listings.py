@@ -1,91 +1,88 @@
-"""Tables of rows that stand out: clumps, closest pairs, hubs, rows without a direction."""
+"""Tables of notable rows: clumps, closest pairs, hubs, rows without a direction."""
 
 from collections.abc import Sequence
 
-from unclump.report.looked import Looked
-from unclump.report.parts import section, table
-from unclump.report.text import count, degrees, escaped
+from unclump.report.components import render_section, render_table
+from unclump.report.table_view import TableView
+from unclump.report.text import escape, format_count, format_degrees
 from unclump.tables.health import Group
 
-_MOST_CLUMPS, _MOST_NAMES, _MOST_LISTED, _MOST_HUBS = 25, 12, 12, 7
+_MAX_CLUMPS, _MAX_NAMES, _MAX_LISTED, _MAX_HUBS = 25, 12, 12, 7
 
 
-def clump_section(looked: Looked, called: str = "") -> str:
-    """The worst clumps with the names of their rows, or the closest pairs where there are none."""
-    found, suffix = looked.health, f", {called}" if called else ""
-    near = degrees(found.near)
-    if found.clumps:
+def clump_section(view: TableView, suffix: str = "") -> str:
+    """The largest clumps with the names of their rows, or the closest pairs if there are no clumps."""
+    clumps, threshold = view.health.clumps, format_degrees(view.health.near)
+    if clumps:
         rows = [
             [
-                str(place),
-                count(len(group.rows)),
-                _chips(looked, group.rows),
-                "same direction" if group.angle == 0 else degrees(group.angle),
+                str(number),
+                format_count(len(clump.rows)),
+                _render_names(view, clump.rows),
+                "same direction" if clump.angle == 0 else format_degrees(clump.angle),
             ]
-            for place, group in enumerate(found.clumps[:_MOST_CLUMPS], start=1)
+            for number, clump in enumerate(clumps[:_MAX_CLUMPS], start=1)
         ]
-        more = len(found.clumps) - len(rows)
+        unlisted = len(clumps) - len(rows)
         note = (
-            f"{count(row_count(found.clumps))} rows in {_plural(len(found.clumps), 'clump')}, "
-            f"joined by steps of at most {near}: a tenth of the smallest angle of as many uniform points."
-            + (f" The largest {len(rows)} are listed, {count(more)} are not." if more else "")
+            f"{format_count(row_count(clumps))} rows in {_plural(len(clumps), 'clump')}, linked by angles of at most "
+            f"{threshold}: a tenth of the smallest angle expected of as many uniform points."
+            + (f" The largest {len(rows)} are listed, {format_count(unlisted)} are not." if unlisted else "")
         )
-        made = table(["Clump", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
-        return section(f"Worst clumps{suffix}", made, note=note, long=True)
+        listing = render_table(["Clump", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
+        return render_section(f"Worst clumps{suffix}", listing, note=note, splittable=True)
     rows = [
-        [looked.name_html(first), looked.name_html(second), degrees(apart)]
-        for first, second, apart in looked.closest[:_MOST_LISTED]
+        [view.render_name(first), view.render_name(second), format_degrees(angle)]
+        for first, second, angle in view.closest_pairs[:_MAX_LISTED]
     ]
-    return section(
+    return render_section(
         f"Closest pairs{suffix}",
-        table(["Row", "Its nearest", "Angle"], rows, numbers=[2]),
-        note=f"No two rows are nearer than {near}, so there are no clumps. These are the nearest there are.",
-        long=True,
+        render_table(["Row", "Nearest row", "Angle"], rows, numbers=[2]),
+        note=f"No two rows are closer than {threshold}, so there are no clumps. These pairs are the closest.",
+        splittable=True,
     )
 
 
-def hub_section(looked: Looked, called: str = "") -> str:
-    """The rows that are neighbours of everybody."""
-    found = looked.health
-    most = found.occurrences.topk(min(_MOST_HUBS, len(found.occurrences)))
+def hub_section(view: TableView, suffix: str = "") -> str:
+    """The rows that are neighbours of the most other rows."""
+    health = view.health
+    top = health.occurrences.topk(min(_MAX_HUBS, len(health.occurrences)))
     rows = [
-        [looked.name_html(int(looked.numbers[place])), count(int(often)), f"{often / found.k:,.1f}×"]
-        for often, place in zip(most.values.tolist(), most.indices.tolist(), strict=True)
+        [view.render_name(int(view.rows[index])), format_count(int(count)), f"{count / health.k:,.1f}×"]
+        for count, index in zip(top.values.tolist(), top.indices.tolist(), strict=True)
     ]
-    return section(
-        f"Hubs{f', {called}' if called else ''}",
-        table(["Row", "Near to", "Times even"], rows, numbers=[1, 2]),
+    return render_section(
+        f"Hubs{suffix}",
+        render_table(["Row", "Neighbour of", "Times even share"], rows, numbers=[1, 2]),
         note=(
-            f"Rows that are among the {found.k} nearest of many others; an even share is {found.k}. "
-            f"Skewness {found.hubness:.2f}; {found.orphans:.1%} of the rows are near to none."
+            f"Rows that are among the {health.k} nearest neighbours of many others; an even share is {health.k}. "
+            f"Skewness {health.hubness:.2f}; {health.orphans:.1%} of the rows are a neighbour of no other row."
         ),
-        long=True,
+        splittable=True,
     )
 
 
-def bad_row_section(looked: Looked, called: str = "") -> str:
-    """Rows without a direction, where there are any."""
-    bad = looked.health.bad_rows
+def bad_row_section(view: TableView, suffix: str = "") -> str:
+    """Rows without a direction, or nothing if all rows have one."""
+    bad = view.health.bad_rows
     if not bad:
         return ""
-    rows = [[looked.name_html(row.row), escaped(row.fault)] for row in bad[:_MOST_LISTED]]
-    more = f" The first {_MOST_LISTED} are listed." if len(bad) > _MOST_LISTED else ""
-    note = f"{_plural(len(bad), 'row')} of {count(looked.health.n)}, left out of all that is shown here.{more}"
-    return section(
-        f"Rows without a direction{f', {called}' if called else ''}", table(["Row", "Holds"], rows), note=note
-    )
+    rows = [[view.render_name(row.row), escape(row.fault)] for row in bad[:_MAX_LISTED]]
+    cut = f" The first {_MAX_LISTED} are listed." if len(bad) > _MAX_LISTED else ""
+    note = f"{_plural(len(bad), 'row')} of {format_count(view.health.n)}, excluded from the rest of this page.{cut}"
+    return render_section(f"Rows without a direction{suffix}", render_table(["Row", "Problem"], rows), note=note)
 
 
-def _chips(looked: Looked, rows: Sequence[int]) -> str:
-    items = "".join(f"<li>{looked.name_html(row)}</li>" for row in rows[:_MOST_NAMES])
-    more = len(rows) - _MOST_NAMES
+def _render_names(view: TableView, rows: Sequence[int]) -> str:
+    items = "".join(f"<li>{view.render_name(row)}</li>" for row in rows[:_MAX_NAMES])
+    more = len(rows) - _MAX_NAMES
     return f'<ul class="chips">{items}{f"<li class=more>and {more:,} more</li>" if more > 0 else ""}</ul>'
 
 
 def row_count(groups: Sequence[Group]) -> int:
-    """How many rows are in all groups together."""
+    """The total number of rows in all groups."""
     return sum(len(group.rows) for group in groups)
 
 
-def _plural(number: int, what: str) -> str:
-    return f"{count(number)} {what}{'' if number == 1 else 's'}"
+def _plural(number: int, noun: str) -> str:
+    return f"{format_count(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,6 +1,6 @@
-"""Where the rows are: a globe that can be turned in three dimensions, a map of the principal plane in others.
+"""Pictures of the rows: a rotatable globe in three dimensions, a map of the principal plane in others.
 
-The drawing stands in the page as it is; the page's script only turns it and names what is pointed at.
+Each picture is static SVG; the page's script rotates the globe and labels the row under the pointer.
 """
 
 import math
@@ -16,166 +16,166 @@ from torch import Tensor
 
 from unclump.figures.data import principal_plane, sample_rows
 from unclump.report import svg
-from unclump.report.looked import Looked
-from unclump.report.text import escaped, visible
+from unclump.report.table_view import TableView
+from unclump.report.text import escape, make_printable
 
-_MOST_ROWS = 4000
-_MOST_MARKED = 600
-_MOST_LABELS = 9
-MAP, GLOBE = (640, 440), (440, 440)
+_MAX_ROWS = 4000
+_MAX_HIGHLIGHTED = 600
+_MAX_LABELS = 9
+MAP_SIZE, GLOBE_SIZE = (640, 440), (440, 440)
 _MARGIN, _RADIUS = 26, 200
-_ASIDE = math.radians(15)  # what the globe faces at first is seen a little from the side
-_KINDS = ("one", "two")
+_VIEW_OFFSET = math.radians(15)  # the initial view is slightly off the focus, in longitude and latitude
+_COLOURS = ("one", "two")
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing and the data its script needs."""
+    """A drawing, and the data that its script needs."""
 
     drawing: str
     data: dict[str, Any]
 
 
-def pictures(tables: Sequence[Looked], generator: torch.Generator | None) -> list[Picture]:
-    """A picture of each table, of the same rows in the same view; what stood out in the first does in all."""
-    marked = [(row, group) for group, rows in enumerate(tables[0].marked) for row in rows][:_MOST_MARKED]
-    group_of = dict(marked)
-    always = torch.tensor([row for row, _ in marked], dtype=torch.long)
-    sample = sample_rows(max(looked.health.n for looked in tables), _MOST_ROWS, always, generator)
-    drawn = [(looked, *_present(looked, sample)) for looked in tables]
+def draw_pictures(tables: Sequence[TableView], generator: torch.Generator | None) -> list[Picture]:
+    """One picture per table: same rows, same view, and the rows highlighted in the first highlighted in all."""
+    highlighted = [(row, group) for group, rows in enumerate(tables[0].highlighted) for row in rows]
+    highlighted = highlighted[:_MAX_HIGHLIGHTED]
+    group_of = dict(highlighted)
+    keep = torch.tensor([row for row, _ in highlighted], dtype=torch.long)
+    sample = sample_rows(max(table.health.n for table in tables), _MAX_ROWS, keep, generator)
+    selected = [(table, *_select_rows(table, sample)) for table in tables]
     if tables[0].health.d == 3:
-        view = _view(_facing(tables[0]))
+        view = _view_matrix(_initial_focus(tables[0]))
         return [
-            _globe(looked, looked.x[places].double().numpy(), rows, group_of, view=view, kind=kind)
-            for kind, (looked, places, rows) in zip(_KINDS, drawn, strict=False)
+            _draw_globe(table, table.x[indices].double().numpy(), rows, group_of, view=view, colour=colour)
+            for colour, (table, indices, rows) in zip(_COLOURS, selected, strict=False)
         ]
     mean, plane = principal_plane(tables[0].x)
-    flat = [((looked.x[places] - mean) @ plane).double().numpy() for looked, places, _ in drawn]
-    everything = np.concatenate(flat)
-    low, high = everything.min(axis=0), everything.max(axis=0)
-    room = np.array(MAP) - 2 * _MARGIN
-    scale = float((room / np.maximum(high - low, 1e-9)).min())
-    middle = (low + high) / 2
+    projected = [((table.x[indices] - mean) @ plane).double().numpy() for table, indices, _ in selected]
+    combined = np.concatenate(projected)
+    low, high = combined.min(axis=0), combined.max(axis=0)
+    available = np.array(MAP_SIZE) - 2 * _MARGIN
+    scale = float((available / np.maximum(high - low, 1e-9)).min())
+    centre = (low + high) / 2
     return [
-        _map(looked, (found - middle) * scale * np.array([1, -1]) + np.array(MAP) / 2, rows, group_of, kind)
-        for kind, found, (looked, _, rows) in zip(_KINDS, flat, drawn, strict=False)
+        _draw_map(table, (xy - centre) * scale * np.array([1, -1]) + np.array(MAP_SIZE) / 2, rows, group_of, colour)
+        for colour, xy, (table, _, rows) in zip(_COLOURS, projected, selected, strict=False)
     ]
 
 
-def _present(looked: Looked, rows: Int[Tensor, " m"]) -> tuple[Int[Tensor, " k"], list[int]]:
-    """Those of the rows that have a direction: their places among these, and their numbers."""
-    places = torch.searchsorted(looked.numbers, rows).clamp_max(len(looked.numbers) - 1)
-    there = looked.numbers[places] == rows
-    return places[there], rows[there].tolist()
+def _select_rows(table: TableView, rows: Int[Tensor, " m"]) -> tuple[Int[Tensor, " k"], list[int]]:
+    """Of `rows`, those that have a direction: their indices into `table.x`, and their row numbers."""
+    indices = torch.searchsorted(table.rows, rows).clamp_max(len(table.rows) - 1)
+    has_direction = table.rows[indices] == rows
+    return indices[has_direction], rows[has_direction].tolist()
 
 
-def _map(
-    looked: Looked, places: Float[np.ndarray, "k 2"], listed: Sequence[int], group_of: dict[int, int], kind: str
+def _draw_map(
+    table: TableView, xy: Float[np.ndarray, "k 2"], rows: Sequence[int], group_of: dict[int, int], colour: str
 ) -> Picture:
-    """Dots; those of clumps above the others, the first of each with its name."""
-    standing_out = np.array([row in group_of for row in listed], dtype=bool)
-    size = "small" if len(listed) > 1000 else "medium" if len(listed) > 150 else "large"
-    body = svg.dots(places[~standing_out], f"dots {kind} {size}") + svg.dots(places[standing_out], f"dots clump {size}")
-    label = f"Map of {len(listed)} rows along the two principal axes; {int(standing_out.sum())} of them stand out."
-    drawing = svg.figure(body + _labels(looked, places, listed, group_of), label, size=MAP, kind="map")
+    """Dots, with clumps on top and the first row of each clump labelled."""
+    highlighted = np.array([row in group_of for row in rows], dtype=bool)
+    size = "small" if len(rows) > 1000 else "medium" if len(rows) > 150 else "large"
+    body = svg.dots(xy[~highlighted], f"dots {colour} {size}") + svg.dots(xy[highlighted], f"dots clump {size}")
+    label = f"Map of {len(rows)} rows along the two principal axes; {int(highlighted.sum())} of them are highlighted."
+    drawing = svg.figure(body + _draw_labels(table, xy, rows, group_of), label, size=MAP_SIZE, kind="map")
     data = {
         "kind": "map",
-        "places": [round(float(value), 1) for value in places.flatten()],
-        "names": [visible(looked.name(row)) for row in listed],
-        "clumps": [group_of.get(row, -1) for row in listed],
+        "xy": [round(float(value), 1) for value in xy.flatten()],
+        "names": [make_printable(table.name(row)) for row in rows],
+        "clumps": [group_of.get(row, -1) for row in rows],
     }
     return Picture(drawing, data)
 
 
-def _labels(looked: Looked, places: Float[np.ndarray, "k 2"], rows: Sequence[int], group_of: dict[int, int]) -> str:
-    """The name of the first row of each clump, where it hides no other name."""
-    taken: list[tuple[float, float, float]] = []
-    parts: list[str] = []
-    seen: set[int] = set()
-    firsts = sorted((group_of[row], at) for at, row in enumerate(rows) if row in group_of)
-    for clump, at in firsts:
-        text = visible(looked.name(rows[at]))
+def _draw_labels(table: TableView, xy: Float[np.ndarray, "k 2"], rows: Sequence[int], group_of: dict[int, int]) -> str:
+    """The name of the first row of each clump, where it overlaps no other label."""
+    occupied: list[tuple[float, float, float]] = []  # left, right, y
+    labels: list[str] = []
+    labelled: set[int] = set()
+    candidates = sorted((group_of[row], index) for index, row in enumerate(rows) if row in group_of)
+    for clump, index in candidates:
+        text = make_printable(table.name(rows[index]))
         text = text if len(text) <= 24 else f"{text[:23]}…"
-        x, y = map(float, places[at])
+        x, y = map(float, xy[index])
         end = x + 10 + 7.5 * len(text)
-        free = all(abs(y - other) > 15 or end < left or x > right for left, right, other in taken)
-        if clump in seen or not free or len(parts) == _MOST_LABELS:
+        is_free = all(abs(y - other_y) > 15 or end < left or x > right for left, right, other_y in occupied)
+        if clump in labelled or not is_free or len(labels) == _MAX_LABELS:
             continue
-        seen.add(clump)
-        flip = end > MAP[0]
-        taken.append((x - (end - x), x, y) if flip else (x, end, y))
+        labelled.add(clump)
+        flip = end > MAP_SIZE[0]
+        occupied.append((x - (end - x), x, y) if flip else (x, end, y))
         anchor, shift = ("end", -8) if flip else ("start", 8)
-        parts.append(
-            f'<text class="label" x="{x + shift:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{escaped(text)}</text>'
+        labels.append(
+            f'<text class="label" x="{x + shift:.1f}" y="{y + 4:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
         )
-    return "".join(parts)
+    return "".join(labels)
 
 
-def _globe(
-    looked: Looked,
+def _draw_globe(
+    table: TableView,
     points: Float[np.ndarray, "k 3"],
-    listed: Sequence[int],
+    rows: Sequence[int],
     group_of: dict[int, int],
     *,
     view: Float[np.ndarray, "3 3"],
-    kind: str,
+    colour: str,
 ) -> Picture:
-    """Dots on a ball with its meridians, seen from without; the far side is pale."""
-    lines = _graticule()
-    clumped = np.array([row in group_of for row in listed], dtype=bool)
-    middle, size = GLOBE[0] / 2, "medium" if len(listed) > 150 else "large"
-    size = "small" if len(listed) > 1500 else size
-    turned = points @ view.T
-    places = np.stack([middle + _RADIUS * turned[:, 0], middle - _RADIUS * turned[:, 1]], axis=1)
-    front = turned[:, 2] >= 0
-    grid = [line @ view.T for line in lines]
-    body = f'<circle class="ball" cx="{middle:g}" cy="{middle:g}" r="{_RADIUS}"/>'
+    """Dots on a ball with a graticule, the far side faded."""
+    highlighted = np.array([row in group_of for row in rows], dtype=bool)
+    centre, size = GLOBE_SIZE[0] / 2, "medium" if len(rows) > 150 else "large"
+    size = "small" if len(rows) > 1500 else size
+    rotated = points @ view.T
+    xy = np.stack([centre + _RADIUS * rotated[:, 0], centre - _RADIUS * rotated[:, 1]], axis=1)
+    front = rotated[:, 2] >= 0
+    grid = [line @ view.T for line in _graticule()]
+    body = f'<circle class="ball" cx="{centre:g}" cy="{centre:g}" r="{_RADIUS}"/>'
     body += "".join(
         f'<path class="{style}" data-part="{part}" d="{path}"/>'
         for style, part, path in (
-            ("meridian far", "grid-far", "".join(_arc(line, middle, far=True) for line in grid)),
-            (f"dots {kind} far {size}", "far", svg.dot_path(places[~front & ~clumped])),
-            (f"dots clump far {size}", "clump-far", svg.dot_path(places[~front & clumped])),
-            ("meridian", "grid", "".join(_arc(line, middle, far=False) for line in grid)),
-            (f"dots {kind} {size}", "near", svg.dot_path(places[front & ~clumped])),
-            (f"dots clump {size}", "clump", svg.dot_path(places[front & clumped])),
+            ("meridian far", "grid-far", "".join(_arc_path(line, centre, far=True) for line in grid)),
+            (f"dots {colour} far {size}", "far", svg.dot_path(xy[~front & ~highlighted])),
+            (f"dots clump far {size}", "clump-far", svg.dot_path(xy[~front & highlighted])),
+            ("meridian", "grid", "".join(_arc_path(line, centre, far=False) for line in grid)),
+            (f"dots {colour} {size}", "near", svg.dot_path(xy[front & ~highlighted])),
+            (f"dots clump {size}", "clump", svg.dot_path(xy[front & highlighted])),
         )
     )
-    label = f"Globe with {len(listed)} rows. Drag it, or use the arrow keys, to turn it."
-    drawing = svg.figure(body, label, size=GLOBE, kind="globe").replace('role="img"', 'role="application" tabindex="0"')
+    label = f"Globe with {len(rows)} rows. Drag it, or use the arrow keys, to rotate it."
+    drawing = svg.figure(body, label, size=GLOBE_SIZE, kind="globe")
     data = {
         "kind": "globe",
         "radius": _RADIUS,
         "view": [round(float(value), 6) for value in view.flatten()],
         "points": [round(float(value), 4) for value in points.flatten()],
-        "names": [visible(looked.name(row)) for row in listed],
-        "clumps": [group_of.get(row, -1) for row in listed],
+        "names": [make_printable(table.name(row)) for row in rows],
+        "clumps": [group_of.get(row, -1) for row in rows],
     }
-    return Picture(drawing, data)
+    return Picture(drawing.replace('role="img"', 'role="application" tabindex="0"'), data)
 
 
-def _facing(looked: Looked) -> Float[np.ndarray, " 3"]:
-    """What to look at first: the first group that stands out."""
-    place = int(torch.searchsorted(looked.numbers, looked.marked[0][0]))
-    facing: Float[np.ndarray, " 3"] = looked.x[place].double().numpy()
-    return facing
+def _initial_focus(table: TableView) -> Float[np.ndarray, " 3"]:
+    """The point that the globe first faces: the first highlighted row."""
+    index = int(torch.searchsorted(table.rows, table.highlighted[0][0]))
+    focus: Float[np.ndarray, " 3"] = table.x[index].double().numpy()
+    return focus
 
 
-def _view(facing: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:
-    """From the globe's axes (the third is its pole) to the right, upwards and towards the eye, beside a point."""
-    turn = -math.atan2(facing[1], facing[0]) + _ASIDE
-    tilt = math.asin(max(-0.9, min(0.9, facing[2]))) - _ASIDE
+def _view_matrix(focus: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:
+    """Maps points (third axis: the pole) to (right, up, towards the viewer), almost facing `focus`."""
+    turn = -math.atan2(focus[1], focus[0]) + _VIEW_OFFSET
+    tilt = math.asin(max(-0.9, min(0.9, focus[2]))) - _VIEW_OFFSET
     cosine, sine = math.cos(turn), math.sin(turn)
     about_pole = np.array([[cosine, -sine, 0], [sine, cosine, 0], [0, 0, 1.0]])
-    to_eye = np.array([[0, 1.0, 0], [0, 0, 1.0], [1.0, 0, 0]])
+    to_viewer = np.array([[0, 1.0, 0], [0, 0, 1.0], [1.0, 0, 0]])
     cosine, sine = math.cos(tilt), math.sin(tilt)
-    tilted = np.array([[1.0, 0, 0], [0, cosine, -sine], [0, sine, cosine]])
-    view: Float[np.ndarray, "3 3"] = tilted @ to_eye @ about_pole
+    about_horizontal = np.array([[1.0, 0, 0], [0, cosine, -sine], [0, sine, cosine]])
+    view: Float[np.ndarray, "3 3"] = about_horizontal @ to_viewer @ about_pole
     return view
 
 
 def _graticule() -> list[Float[np.ndarray, "k 3"]]:
-    """Meridians and parallels, every 30 degrees. The page's script draws the same ones."""
+    """Meridians and parallels, every 30 degrees; `graticule` in page.js draws the same."""
     t = np.radians(np.arange(0, 361, 5))
     parallels = [
         np.stack([math.cos(r) * np.cos(t), math.cos(r) * np.sin(t), np.full_like(t, math.sin(r))], axis=1)
@@ -188,11 +188,11 @@ def _graticule() -> list[Float[np.ndarray, "k 3"]]:
     return parallels + meridians
 
 
-def _arc(line: Float[np.ndarray, "k 3"], middle: float, *, far: bool) -> str:
-    """The pieces of a line on one side of the globe."""
-    pieces = []
+def _arc_path(line: Float[np.ndarray, "k 3"], centre: float, *, far: bool) -> str:
+    """Path data of the segments on one side of the globe."""
+    segments = []
     for a, b in pairwise(line):
         if (a[2] + b[2] < 0) == far:
-            ends = (middle + _RADIUS * a[0], middle - _RADIUS * a[1], middle + _RADIUS * b[0], middle - _RADIUS * b[1])
-            pieces.append("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*ends))
-    return "".join(pieces)
+            ends = (centre + _RADIUS * a[0], centre - _RADIUS * a[1], centre + _RADIUS * b[0], centre - _RADIUS * b[1])
+            segments.append("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*ends))
+    return "".join(segments)

@@ -1,16 +1,16 @@
-"""What the page says of one table, or of two side by side."""
+"""The sections of the page about one table, or about two side by side."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import torch
 
-from unclump.report import charts
+from unclump.report import charts, components
+from unclump.report.components import Row
 from unclump.report.listings import row_count
-from unclump.report.looked import Looked
-from unclump.report.parts import Row, figures, key_figures, legend, section, table, tiles, verdict
 from unclump.report.pictures import Picture
-from unclump.report.text import count, degrees, escaped, probability
+from unclump.report.table_view import TableView
+from unclump.report.text import escape, format_count, format_degrees, format_p_value
 from unclump.tables.health import Health
 
 _STATES = {"uniform": "good", "better than uniform": "good", "duplicates": "warn", "clumps": "warn"}
@@ -20,56 +20,61 @@ _TESTS = {
 }
 
 
-def titles(tables: Sequence[Looked]) -> list[str]:
-    """What to call each table in a heading."""
+def table_titles(tables: Sequence[TableView]) -> list[str]:
+    """The heading of each table."""
     return ["This table"] if len(tables) == 1 else ["Before", "After"]
 
 
-def verdict_section(tables: Sequence[Looked]) -> str:
-    """The verdict in one large line; of two tables, what has become of the first."""
-    kinds = [looked.health.verdict.kind for looked in tables]
+def verdict_section(tables: Sequence[TableView]) -> str:
+    """The verdict as a headline; for two tables, the change from the first to the second."""
+    kinds = [view.health.verdict.kind for view in tables]
     state = _STATES.get(kinds[-1], "bad")
-    called = " · ".join(tables[-1].health.verdict.findings)
+    findings = " · ".join(tables[-1].health.verdict.findings)
     first, *rest = tables[-1].health.verdict.text.split("; ")
-    first, detail = first.removesuffix(")").partition(" (")[::2]  # a large line is short
+    first, detail = first.removesuffix(")").partition(" (")[::2]  # keeps the headline short
     if len(tables) == 1:
-        return verdict(state, _sentence(called), f"{_sentence(first)}.", _sentences([detail, *rest]))
-    line = f"Still {_noun(kinds[1])}" if kinds[0] == kinds[1] else f"{_noun(kinds[0])} before, {_noun(kinds[1])} after"
-    return verdict(state, f"After: {called}", f"{_sentence(line)}.", _sentences([first, detail, *rest]))
+        return components.render_verdict(
+            state, _capitalise(findings), f"{_capitalise(first)}.", _sentences([detail, *rest])
+        )
+    before, after = (_noun_phrase(kind) for kind in kinds)
+    change = f"Still {after}" if before == after else f"{before} before, {after} after"
+    return components.render_verdict(
+        state, f"After: {findings}", f"{_capitalise(change)}.", _sentences([first, detail, *rest])
+    )
 
 
-def tile_section(tables: Sequence[Looked]) -> str:
-    """Four numbers to remember."""
-    found, law = [looked.health for looked in tables], tables[-1].health.uniform
+def tile_section(tables: Sequence[TableView]) -> str:
+    """The four most important numbers."""
+    healths, law = [view.health for view in tables], tables[-1].health.uniform
 
-    def cell(label: str, values: Sequence[str], against: str) -> tuple[str, str, str]:
-        return label, " → ".join(dict.fromkeys(values)), against
+    def cell(label: str, values: Sequence[str], reference: str) -> tuple[str, str, str]:
+        return label, " → ".join(dict.fromkeys(values)), reference
 
-    return tiles(
+    return components.render_tiles(
         [
             cell(
                 "Nearest angle, median",
-                [degrees(h.median_nearest_angle) for h in found],
-                f"uniform: {degrees(law.median_nearest_angle)}",
+                [format_degrees(h.median_nearest_angle) for h in healths],
+                f"uniform: {format_degrees(law.median_nearest_angle)}",
             ),
             cell(
                 "Spherical variance",
-                [f"{h.spherical_variance:.3f}" for h in found],
+                [f"{h.spherical_variance:.3f}" for h in healths],
                 f"uniform: {law.spherical_variance:.3f}",
             ),
-            cell("Effective rank", [f"{h.effective_rank:.1f}" for h in found], f"uniform: {law.effective_rank:.1f}"),
+            cell("Effective rank", [f"{h.effective_rank:.1f}" for h in healths], f"uniform: {law.effective_rank:.1f}"),
             cell(
                 "Rows in clumps",
-                [count(row_count(h.clumps)) for h in found],
-                f"nearer than {degrees(found[-1].near)} to another",
+                [format_count(row_count(h.clumps)) for h in healths],
+                f"within {format_degrees(healths[-1].near)} of another row",
             ),
         ]
     )
 
 
-def key_section(tables: Sequence[Looked]) -> str:
-    """The key figures beside those of uniform points."""
-    found, law = [looked.health for looked in tables], tables[-1].health.uniform
+def key_section(tables: Sequence[TableView]) -> str:
+    """The key figures next to those of uniform points."""
+    healths, law = [view.health for view in tables], tables[-1].health.uniform
     smallest = "exact law" if law.smallest_is_exact else "limit law"
 
     def row(label: str, values: Sequence[str], uniform: str, meaning: str, far_off: Sequence[bool] = ()) -> Row:
@@ -78,174 +83,170 @@ def key_section(tables: Sequence[Looked]) -> str:
     rows = [
         row(
             "Smallest angle",
-            [degrees(h.min_angle) for h in found],
-            degrees(law.median_smallest_angle),
+            [format_degrees(h.min_angle) for h in healths],
+            format_degrees(law.median_smallest_angle),
             f"The closest pair of all. Uniform: the median, {smallest}.",
-            [h.min_angle < h.near for h in found],
+            [h.min_angle < h.near for h in healths],
         ),
         row(
             "Median nearest angle",
-            [degrees(h.median_nearest_angle) for h in found],
-            degrees(law.median_nearest_angle),
-            "How far a typical row is from its nearest. Uniform: exact.",
-            [h.median_nearest_angle < 0.9 * h.uniform.median_nearest_angle for h in found],
+            [format_degrees(h.median_nearest_angle) for h in healths],
+            format_degrees(law.median_nearest_angle),
+            "The distance of a typical row to its nearest neighbour. Uniform: exact.",
+            [h.median_nearest_angle < 0.9 * h.uniform.median_nearest_angle for h in healths],
         ),
         row(
             "Mean nearest angle",
-            [degrees(h.mean_nearest_angle) for h in found],
-            degrees(law.mean_nearest_angle),
+            [format_degrees(h.mean_nearest_angle) for h in healths],
+            format_degrees(law.mean_nearest_angle),
             "The same on average. Uniform: exact.",
-            [h.mean_nearest_angle < 0.9 * h.uniform.mean_nearest_angle for h in found],
+            [h.mean_nearest_angle < 0.9 * h.uniform.mean_nearest_angle for h in healths],
         ),
         row(
             "Spherical variance",
-            [f"{h.spherical_variance:.4f}" for h in found],
+            [f"{h.spherical_variance:.4f}" for h in healths],
             f"{law.spherical_variance:.4f}",
-            "0 where all rows coincide, 1 where they balance.",
-            [h.spherical_variance < h.uniform.spherical_variance - 0.1 for h in found],
+            "0 if all rows coincide, 1 if their mean is zero.",
+            [h.spherical_variance < h.uniform.spherical_variance - 0.1 for h in healths],
         ),
         row(
             "Mean angle to the mean",
-            [degrees(h.cone_angle) for h in found],
+            [format_degrees(h.cone_angle) for h in healths],
             "90.00°",
             "The half-width of the cone that the rows lie in.",
-            [h.spherical_variance < h.uniform.spherical_variance - 0.1 for h in found],
+            [h.spherical_variance < h.uniform.spherical_variance - 0.1 for h in healths],
         ),
         row(
             "Effective rank",
-            [f"{h.effective_rank:.1f}" for h in found],
+            [f"{h.effective_rank:.1f}" for h in healths],
             f"{law.effective_rank:.1f}",
-            f"How many of the {found[0].d} dimensions are used. Uniform: limit law.",
-            [h.effective_rank < 0.5 * h.uniform.effective_rank for h in found],
+            f"How many of the {healths[0].d} dimensions are used. Uniform: limit law.",
+            [h.effective_rank < 0.5 * h.uniform.effective_rank for h in healths],
         ),
         row(
             "… about the mean",
-            [f"{h.centred_rank:.1f}" for h in found],
+            [f"{h.centred_rank:.1f}" for h in healths],
             "",
-            "The same beside the direction they share.",
+            "The same, without the direction that the rows share.",
         ),
         row(
             "Hubness",
-            [f"{h.hubness:.2f}" for h in found],
+            [f"{h.hubness:.2f}" for h in healths],
             "",
-            f"The skewness of how often a row is among the {found[0].k} nearest of others; 0 is even.",
+            f"Skewness of how often a row is among the {healths[0].k} nearest of others; 0 is symmetric.",
         ),
-        row("Neighbours of none", [f"{h.orphans:.1%}" for h in found], "", "Rows that no other row finds near."),
-        _counted("Equal rows", [row_count(h.duplicates) for h in found], "The same numbers more than once."),
-        _counted("Rows in clumps", [row_count(h.clumps) for h in found], "Equal or nearly so."),
-        _counted(
-            "Without a direction", [len(h.bad_rows) for h in found], "NaN, infinite or zero: left out of all else."
+        row("Orphans", [f"{h.orphans:.1%}" for h in healths], "", "Rows that are not among the nearest of any other."),
+        _count_row("Equal rows", [row_count(h.duplicates) for h in healths], "Rows with exactly the same values."),
+        _count_row("Rows in clumps", [row_count(h.clumps) for h in healths], "Equal or nearly equal directions."),
+        _count_row(
+            "Without a direction", [len(h.bad_rows) for h in healths], "NaN, infinite or zero: excluded from the rest."
         ),
     ]
-    uniform = f"{count(law.n)} uniform points"
-    return section("Key figures", key_figures(rows, titles(tables), uniform))
+    uniform = f"{format_count(law.n)} uniform points"
+    return components.render_section("Key figures", components.render_key_figures(rows, table_titles(tables), uniform))
 
 
-def chart_sections(tables: Sequence[Looked]) -> list[str]:
-    """Histograms and spectrum."""
-    d, names = tables[0].health.d, titles(tables)
+def chart_sections(tables: Sequence[TableView]) -> list[str]:
+    """The histograms and the spectrum."""
+    d, titles = tables[0].health.d, table_titles(tables)
     keys = [("one", "this table")] if len(tables) == 1 else [("one", "before"), ("two", "after")]
-    colours = legend(*keys, ("uniform", "uniform points"))
-    drawn = tables[0].pairs
-    of = "all pairs" if tables[0].all_pairs else f"{count(len(drawn))} random pairs"
-    pair_captions = [f"Median {degrees(float(np.median(t.pairs)))}; uniform points 90.00°." for t in tables]
+    colours = components.render_legend(*keys, ("uniform", "uniform points"))
+    pairs = "All pairs" if tables[0].has_all_pairs else f"{format_count(len(tables[0].pair_angles))} random pairs"
+    pair_medians = [format_degrees(float(np.median(t.pair_angles))) for t in tables]
+    pair_captions = [f"Median {median}; uniform points 90.00°." for median in pair_medians]
     medians = [(t.health.median_nearest_angle, t.health.uniform.median_nearest_angle) for t in tables]
-    nearest_captions = [f"Median {degrees(own)}; uniform points {degrees(even)}." for own, even in medians]
-    shares = [_shares(t.health) for t in tables]
+    nearest_captions = [f"Median {format_degrees(m)}; uniform points {format_degrees(u)}." for m, u in medians]
+    shares = [_spectrum_shares(t.health) for t in tables]
     spectrum_captions = [
-        f"The first axis holds {share[0]:.1%} of the squared length, an even share is {1 / d:.1%}." for share in shares
+        f"The first axis has {share[0]:.1%} of the squared length; an even share is {1 / d:.1%}." for share in shares
     ]
     return [
-        section(
+        components.render_section(
             "Angles between pairs",
             colours,
-            figures(charts.pair_charts([t.pairs for t in tables], d), names, pair_captions),
-            note=f"Of {of}. Left of the curve, rows point the same way: a cone.",
+            components.render_figures(charts.pair_charts([t.pair_angles for t in tables], d), titles, pair_captions),
+            note=f"{pairs}. A histogram left of the curve is a cone: rows share a direction.",
         ),
-        section(
+        components.render_section(
             "Angles to the nearest",
             colours,
-            figures(
-                charts.nearest_charts([t.health.nearest_angles.numpy() for t in tables], d), names, nearest_captions
+            components.render_figures(
+                charts.nearest_charts([t.health.nearest_angles.numpy() for t in tables], d), titles, nearest_captions
             ),
-            note="Of every row. A pile at zero is a clump; left of the curve, space is left empty.",
+            note="All rows. A peak at zero means clumps; a histogram left of the curve means unused space.",
         ),
-        section(
+        components.render_section(
             "Spectrum",
             colours,
-            figures(
-                charts.spectrum_charts([(len(t.numbers), share) for t, share in zip(tables, shares, strict=True)]),
-                names,
+            components.render_figures(
+                charts.spectrum_charts([(len(t.rows), share) for t, share in zip(tables, shares, strict=True)]),
+                titles,
                 spectrum_captions,
             ),
-            note="The share of each principal axis, as a multiple of an even one. Level is good.",
+            note="The share of each principal axis, as a multiple of an even share. Flat is good.",
         ),
     ]
 
 
-def tests_section(tables: Sequence[Looked]) -> str:
-    """Tests of uniformity."""
-    heads = ["Test", "Looks for"]
+def tests_section(tables: Sequence[TableView]) -> str:
+    """The tests of uniformity."""
+    heads = ["Test", "Detects"]
     heads += ["Statistic", "p-value"] if len(tables) == 1 else ["p before", "p after"]
     rows = []
     for name in tables[0].health.tests:
-        called, sees = _TESTS.get(name, (name.capitalize(), ""))
-        tests = [looked.health.tests[name] for looked in tables]
-        numbers = [probability(test.pvalue) for test in tests]
+        title, detects = _TESTS.get(name, (name.capitalize(), ""))
+        tests = [view.health.tests[name] for view in tables]
+        numbers = [format_p_value(test.pvalue) for test in tests]
         if len(tests) == 1:
             statistic = tests[0].statistic
             numbers = [f"{statistic:,.0f}" if statistic >= 1000 else f"{statistic:.4g}", *numbers]
-        rows.append([escaped(called), escaped(sees), *map(escaped, numbers)])
-    return section(
+        rows.append([escape(title), escape(detects), *map(escape, numbers)])
+    return components.render_section(
         "Tests of uniformity",
-        table(heads, rows, numbers=[2, 3]),
-        note="How often uniform points would depart as far. With many rows, a test sees what does no harm as well.",
+        components.render_table(heads, rows, numbers=[2, 3]),
+        note="p: how likely uniform points deviate as far. With many rows, harmless deviations are significant too.",
     )
 
 
-def picture_section(tables: Sequence[Looked], drawn: Sequence[Picture]) -> str:
+def picture_section(tables: Sequence[TableView], pictures: Sequence[Picture]) -> str:
     """The globe or the map."""
-    globe, clumps = tables[0].health.d == 3, bool(tables[0].health.clumps)
-    standing_out = "rows of clumps" if clumps else "closest pairs"
+    is_globe = tables[0].health.d == 3
+    highlighted = "rows in clumps" if tables[0].health.clumps else "closest pairs"
     rows = [("one", "rows")] if len(tables) == 1 else [("one", "rows before"), ("two", "rows after")]
-    holders = [f'<div data-picture="{place}">{picture.drawing}</div>' for place, picture in enumerate(drawn)]
+    drawings = [f'<div data-picture="{index}">{picture.drawing}</div>' for index, picture in enumerate(pictures)]
     captions = []
-    for looked, picture in zip(tables, drawn, strict=True):
-        shown, n = len(picture.data["names"]), len(looked.numbers)
-        captions.append(f"{count(n)} rows." if shown == n else f"{count(shown)} of {count(n)} rows, at random.")
-    how = (
-        "Drag the globe or use the arrow keys to turn it."
-        if globe
-        else "The plane along which the directions vary most."
-    )
-    return section(
-        "The rows on the globe" if globe else "A map of the rows",
-        legend(*rows, ("clump", standing_out)),
-        figures(
-            holders, [f"{title}: {looked.file}" for title, looked in zip(titles(tables), tables, strict=True)], captions
-        ),
-        note=f"{how} Point at a dot for its name.",
+    for view, picture in zip(tables, pictures, strict=True):
+        shown, n = len(picture.data["names"]), len(view.rows)
+        sampled = f"{format_count(shown)} of {format_count(n)} rows, sampled at random."
+        captions.append(f"{format_count(n)} rows." if shown == n else sampled)
+    rotate = "Drag the globe or use the arrow keys to rotate it."
+    titles = [f"{title}: {view.file_name}" for title, view in zip(table_titles(tables), tables, strict=True)]
+    return components.render_section(
+        "The rows on the globe" if is_globe else "A map of the rows",
+        components.render_legend(*rows, ("clump", highlighted)),
+        components.render_figures(drawings, titles, captions),
+        note=f"{rotate if is_globe else 'The plane of largest variance.'} Point at a dot for its name.",
     )
 
 
-def _shares(found: Health) -> np.ndarray:
-    squares = torch.zeros(found.d, dtype=torch.float64)
-    squares[: len(found.spectrum)] = found.spectrum.double().square()
+def _spectrum_shares(health: Health) -> np.ndarray:
+    squares = torch.zeros(health.d, dtype=torch.float64)
+    squares[: len(health.spectrum)] = health.spectrum.double().square()
     shares: np.ndarray = (squares / squares.sum()).numpy()
     return shares
 
 
-def _counted(label: str, values: Sequence[int], meaning: str) -> Row:
-    return Row(label, tuple(map(count, values)), "0", meaning, tuple(value > 0 for value in values))
+def _count_row(label: str, values: Sequence[int], meaning: str) -> Row:
+    return Row(label, tuple(map(format_count, values)), "0", meaning, tuple(value > 0 for value in values))
 
 
-def _noun(kind: str) -> str:
+def _noun_phrase(kind: str) -> str:
     return {"cone": "a cone", "uniform": "as good as uniform"}.get(kind, kind)
 
 
-def _sentence(text: str) -> str:
+def _capitalise(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
 def _sentences(parts: Sequence[str]) -> str:
-    return " ".join(f"{_sentence(part)}." for part in parts if part)
+    return " ".join(f"{_capitalise(part)}." for part in parts if part)

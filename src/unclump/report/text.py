@@ -1,81 +1,81 @@
-"""Text and data from outside, made safe for a page: shown as text, run nowhere."""
+"""Format numbers, and escape untrusted text and data for an HTML page."""
 
 import html
 import json
 import math
 from typing import Any
 
-_LONGEST = 80  # characters of a name
+_MAX_LENGTH = 80  # characters of a name or label
 
 
-def visible(text: str) -> str:
-    r"""Text with its control characters, direction overrides and lone surrogates written out; a long one is cut.
+def make_printable(text: str) -> str:
+    r"""Escape control characters, direction overrides and lone surrogates; shorten long text.
 
     Example:
-        >>> print(visible("pay\u202elap\x1b[31m"))
+        >>> print(make_printable("pay\u202elap\x1b[31m"))
         pay\u202elap\x1b[31m
     """
-    line = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 20]}…{text[-19:]}"
+    line = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 20]}…{text[-19:]}"
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
 
 
-def escaped(text: str) -> str:
-    """Visible text as HTML.
+def escape(text: str) -> str:
+    """Printable text, escaped for HTML.
 
     Example:
-        >>> print(escaped('<b title="x">'))
+        >>> print(escape('<b title="x">'))
         &lt;b title=&quot;x&quot;&gt;
     """
-    return html.escape(visible(text), quote=True)
+    return html.escape(make_printable(text), quote=True)
 
 
-def words(text: str) -> str:
-    """Running text, of any length."""
-    return " ".join(escaped(word) for word in text.split())
+def escape_prose(text: str) -> str:
+    """Prose of any length, escaped for HTML word by word."""
+    return " ".join(escape(word) for word in text.split())
 
 
-def name_html(text: str) -> str:
-    """A row's name, which may run from right to left without turning what stands beside it."""
-    return f'<bdi class="name">{escaped(text)}</bdi>' if text else '<span class="name empty">(empty)</span>'
+def render_name(text: str) -> str:
+    """A row name as HTML; right-to-left text does not affect its surroundings."""
+    return f'<bdi class="name">{escape(text)}</bdi>' if text else '<span class="name empty">(empty)</span>'
 
 
-def data_html(data: Any) -> str:
-    r"""Data as JSON that no parser of HTML or JavaScript can be led out of.
+def embed_json(data: Any) -> str:
+    r"""JSON that is safe inside a script element, whatever the strings contain.
 
     Example:
-        >>> print(data_html(["</script>"]))
+        >>> print(embed_json(["</script>"]))
         ["\u003c/script\u003e"]
     """
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def degrees(radians: float) -> str:
-    """An angle as a person reads it: two digits after the point, more where it is small.
+def format_degrees(radians: float) -> str:
+    """An angle in degrees with two decimals, or two significant digits if it is small.
 
     Example:
-        >>> degrees(math.pi / 2), degrees(1e-5), degrees(0.0)
+        >>> format_degrees(math.pi / 2), format_degrees(1e-5), format_degrees(0.0)
         ('90.00°', '0.00057°', '0°')
     """
     value = math.degrees(radians)
     return "0°" if value == 0 else f"{value:.2f}°" if value >= 0.1 else f"{value:.2g}°"
 
 
-def probability(value: float) -> str:
-    """A p-value, whose exact size does not matter when it is tiny.
+def format_p_value(value: float) -> str:
+    """A p-value with two significant digits, or an upper limit if it is tiny.
 
     Example:
-        >>> probability(0.0312), probability(1e-30)
+        >>> format_p_value(0.0312), format_p_value(1e-30)
         ('0.031', '< 10⁻⁶')
     """
     return "< 10⁻⁶" if value < 1e-6 else f"{value:.2g}"
 
 
-def count(value: int) -> str:
-    """A whole number with its thousands set apart.
+def format_count(value: int) -> str:
+    """An integer with thousands separators.
 
     Example:
-        >>> count(50000)
+        >>> format_count(50000)
         '50,000'
     """
     return f"{value:,}"

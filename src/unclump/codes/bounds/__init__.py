@@ -1,1 +1,1 @@
-"""Upper bounds on the smallest angle."""
+"""Upper bounds on the minimal angle of a spherical code."""

@@ -1,9 +1,8 @@
-r"""Proof that a polynomial stays below zero, in integers.
+r"""Proof in integer arithmetic that a polynomial is negative on an interval.
 
-A polynomial in Bernstein's basis of an interval is negative there if all its coefficients are. Where they are not, the
-interval is halved, and the coefficients follow by de Casteljau's averages. Integers stand for fixed-point numbers, and
-every rounding goes up, so that what is proved negative lies above the polynomial in question: no error can turn "no"
-into "yes".
+A polynomial is negative on an interval if all its Bernstein coefficients are. If they are not, the interval is halved,
+and de Casteljau's algorithm gives the coefficients of both halves. Coefficients are fixed-point integers rounded
+up, so that the polynomial proved negative lies above the original one: rounding can only make a proof fail.
 """
 
 import math
@@ -12,22 +11,22 @@ from fractions import Fraction
 import numpy as np
 from jaxtyping import Float
 
-_BITS = 160  # of the fixed-point coefficients, after the point of the largest
-_HALVINGS = 60
+_BITS = 160  # fractional bits of the coefficients, scaled so that the largest is one
+_MAX_DEPTH = 60  # halvings of the interval
 
 
-def proves_fewer(coefficients: Float[np.ndarray, " terms"], n: int, d: int, cosine: float) -> bool:
-    r"""Whether the polynomial proves that fewer than n points in d dimensions have no cosine above the given one.
+def proves_fewer_points(coefficients: Float[np.ndarray, " terms"], n: int, d: int, cosine: float) -> bool:
+    r"""Whether the polynomial proves that fewer than n points in d dimensions can have all cosines at most `cosine`.
 
     Delsarte, Goethals and Seidel: let :math:`g = \sum_k g_k P_k` with :math:`g_0 > 0`, all other :math:`g_k \ge 0` and
-    g < 0 on [-1, s]. Then m points with no cosine above s have
+    g < 0 on [-1, s]. Then m points with all cosines at most s satisfy
 
     .. math:: m^2 g_0 \le \sum_{i,j} g(\langle x_i, x_j \rangle) \le m \, g(1), \quad\text{strictly where } m \ge 2,
 
-    so that m < g(1) / g_0. The constant coefficient is set such that this is n; what remains is the sign.
+    so that m < g(1) / g_0. The constant coefficient is chosen such that g(1) / g_0 = n; it remains to prove g < 0.
 
     Args:
-        coefficients: Of the Gegenbauer polynomials, as they are: doubles are fractions. The first is not read.
+        coefficients: Of the Gegenbauer polynomials, taken as exact fractions. The first is ignored.
         n: Number of points, at least two.
         d: Dimensions.
         cosine: s, above -1.
@@ -40,9 +39,9 @@ def proves_fewer(coefficients: Float[np.ndarray, " terms"], n: int, d: int, cosi
 
 
 def _to_powers(coefficients: list[Fraction], d: int, cosine: Fraction) -> list[int]:
-    """A positive multiple of the polynomial, by powers of u, where t = -1 + (1 + cosine) u goes from -1 to the cosine.
+    """A positive multiple of the polynomial in powers of u, where t = -1 + (1 + cosine) u goes from -1 to the cosine.
 
-    The k-th polynomial is held as integers over a denominator, which the recurrence multiplies by (k + d - 2) q.
+    The k-th Gegenbauer polynomial is stored as integers over a denominator, which grows by (k + d - 2) q per step.
     """
     degree = len(coefficients) - 1
     p, q = (1 + cosine).as_integer_ratio()
@@ -61,15 +60,15 @@ def _to_powers(coefficients: list[Fraction], d: int, cosine: Fraction) -> list[i
         previous, current, scale = current, following, scale * c * q
     common = math.lcm(*(weight.denominator for weight in coefficients))
     total = [0] * (degree + 1)
-    for weight, row, own in zip(coefficients, rows, scales, strict=True):
-        factor = weight.numerator * (common // weight.denominator) * (scales[-1] // own)
+    for weight, row, row_scale in zip(coefficients, rows, scales, strict=True):
+        factor = weight.numerator * (common // weight.denominator) * (scales[-1] // row_scale)
         for i, entry in enumerate(row):
             total[i] += factor * entry
     return total
 
 
 def _to_bernstein(powers: list[int]) -> list[int]:
-    r"""Bernstein's coefficients, :math:`\sum_{i \le j} \binom{j}{i} a_i / \binom{m}{i}`, in fixed point, rounded up."""
+    r"""Bernstein coefficients, :math:`\sum_{i \le j} \binom{j}{i} a_i / \binom{m}{i}`, in fixed point, rounded up."""
     degree = len(powers) - 1
     common = math.lcm(*(math.comb(degree, i) for i in range(degree + 1)))
     exact = [value * (common // math.comb(degree, i)) for i, value in enumerate(powers)]
@@ -81,16 +80,16 @@ def _to_bernstein(powers: list[int]) -> list[int]:
 
 
 def _is_negative(coefficients: list[int]) -> bool:
-    waiting = [(np.array(coefficients, dtype=object), 0)]
-    while waiting:
-        left, depth = waiting.pop()
+    pending = [(np.array(coefficients, dtype=object), 0)]
+    while pending:
+        left, depth = pending.pop()
         if left.max() < 0:
             continue
-        if left[0] >= 0 or left[-1] >= 0 or depth == _HALVINGS:  # the ends are values of the polynomial
+        if left[0] >= 0 or left[-1] >= 0 or depth == _MAX_DEPTH:  # the end coefficients are values of the polynomial
             return False
         right = left.copy()
         for i in range(1, len(left)):
             left[i:] = (left[i:] + left[i - 1 : -1] + 1) >> 1
             right[-1 - i] = left[-1]
-        waiting += [(left, depth + 1), (right, depth + 1)]
+        pending += [(left, depth + 1), (right, depth + 1)]
     return True

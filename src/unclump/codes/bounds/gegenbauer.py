@@ -1,8 +1,8 @@
-r"""Gegenbauer polynomials of the sphere in d dimensions, scaled to be one at one.
+r"""Gegenbauer polynomials of the sphere in d dimensions, normalised to P_k(1) = 1.
 
-They are the positive definite functions of the sphere (Schoenberg 1942): the sum of :math:`P_k(\langle x, y \rangle)`
-over all pairs of any points, each with itself included, is nonnegative. This is what the bounds of Levenshtein and of
-Delsarte live on. No value exceeds one in [-1, 1], whatever the dimension.
+They are positive definite on the sphere (Schoenberg 1942): the sum of :math:`P_k(\langle x, y \rangle)` over all
+ordered pairs of points of any set, equal points included, is nonnegative. The bounds of Levenshtein and of Delsarte
+rest on this. Their absolute values on [-1, 1] are at most one in every dimension.
 """
 
 import math
@@ -11,12 +11,12 @@ import numpy as np
 from jaxtyping import Float
 
 
-def harmonics(d: int, degree: int) -> int:
-    """The dimension of the spherical harmonics of that degree.
+def harmonic_dimension(d: int, degree: int) -> int:
+    """The dimension of the space of spherical harmonics of a degree.
 
     Example:
-        >>> from unclump.codes.bounds.gegenbauer import harmonics
-        >>> [harmonics(3, k) for k in range(5)]
+        >>> from unclump.codes.bounds.gegenbauer import harmonic_dimension
+        >>> [harmonic_dimension(3, k) for k in range(5)]
         [1, 3, 5, 7, 9]
     """
     return math.comb(d + degree - 2, degree) + (math.comb(d + degree - 3, degree - 1) if degree > 0 else 0)
@@ -25,7 +25,7 @@ def harmonics(d: int, degree: int) -> int:
 def gegenbauer(
     t: Float[np.ndarray, " m"], d: int, degree: int, *, derivative: int = 0
 ) -> Float[np.ndarray, "{degree+1} m"]:
-    r"""The polynomials of degree 0, 1, ..., `degree` at t, or a derivative of theirs.
+    r"""The polynomials of degree 0, 1, ..., `degree` at t, or their derivatives of an order.
 
     .. math::
         (k + d - 2) P_{k+1}(t) = (2k + d - 2) \, t P_k(t) - k P_{k-1}(t), \qquad

@@ -5,18 +5,18 @@ from bisect import bisect_right
 from decimal import Decimal, localcontext
 from functools import lru_cache
 
-from unclump.codes.bounds.gegenbauer import harmonics
+from unclump.codes.bounds.gegenbauer import harmonic_dimension
 
 _DIGITS = 60
-_MOST = 2000  # the highest degree, beyond which more points are counted as fewer
+_MAX_DEGREE = 2000  # larger n are reduced to the largest that this degree covers, which keeps the bound valid
 
 
 def levenshtein(n: int, d: int) -> float:
     r"""Levenshtein's bound on the smallest angle of n points in d dimensions, in radians.
 
-    The uniform distribution less the weight 1/n at one has a Gauss quadrature (with a node at -1 where the degree is
-    even) that is exact for polynomials of `tight_degree`. Its largest node is the bound on the cosine. This is
-    Levenshtein's :math:`L(d, s) = n` solved for s, without its poles: s is the largest zero of
+    The uniform measure minus a mass of 1/n at one has a Gauss quadrature (with a node at -1 if the degree is even) that
+    is exact up to `tight_degree`. Its largest node is the bound on the cosine. This is Levenshtein's equation
+    :math:`L(d, s) = n` solved for s, without its poles: s is the largest zero of
 
     .. math::
         (n - R_k - R_{k-1}) P_k + \sum_{j < k} h_j P_j, \qquad
@@ -24,8 +24,8 @@ def levenshtein(n: int, d: int) -> float:
 
     for degrees 2k - 1 and 2k, with :math:`h_j` the dimensions of the spherical harmonics, :math:`P_j` the Gegenbauer
     polynomials and :math:`R_k = \tbinom{d+k-2}{d-1}`, for which :math:`\sum_{j<k} h_j = R_k + R_{k-1}`. All
-    zeros are real, so that Newton's method falls from one to the largest and stops at it. It runs with 60 digits; the
-    angle is rounded up.
+    zeros are real, so Newton's method started at one decreases monotonically to the largest. It runs with 60 digits;
+    the angle is rounded up.
 
     References:
         Levenshtein. Universal bounds for codes and designs. Handbook of Coding Theory, 1998, chapter 6.
@@ -35,23 +35,23 @@ def levenshtein(n: int, d: int) -> float:
         >>> math.degrees(levenshtein(240, 8))  # the roots of E8
         60.0000000000000...
     """
-    return angle_above(levenshtein_cosine(n, d))
+    return angle_rounded_up(levenshtein_cosine(n, d))
 
 
 @lru_cache
 def levenshtein_cosine(n: int, d: int) -> Decimal:
-    """The cosine of `levenshtein`, to about 50 digits."""
+    """The cosine of the bound, to about 50 digits."""
     degree = tight_degree(n, d)
-    n = min(n, design_bound(d, _MOST))
+    n = min(n, design_bound(d, _MAX_DEGREE))
     k = (degree + 1) // 2
     with localcontext() as context:
         context.prec = _DIGITS
-        weights = [Decimal(harmonics(d, j)) for j in range(k)]
-        below, above = math.comb(d + k - 3, d - 1), math.comb(d + k - 2, d - 1)
+        weights = [Decimal(harmonic_dimension(d, j)) for j in range(k)]
+        lower, upper = math.comb(d + k - 3, d - 1), math.comb(d + k - 2, d - 1)
         if degree % 2 == 1:
-            weights += [Decimal(n - below - above)]
+            weights += [Decimal(n - lower - upper)]
         else:
-            weights += [Decimal(n) / 2 - below, Decimal(n) / 2 - above]
+            weights += [Decimal(n) / 2 - lower, Decimal(n) / 2 - upper]
         cosine, step = Decimal(1), Decimal(1)
         while abs(step) > Decimal(10) ** (12 - _DIGITS):
             value, slope = _value_and_slope(weights, d, cosine)
@@ -61,12 +61,12 @@ def levenshtein_cosine(n: int, d: int) -> Decimal:
 
 
 def tight_degree(n: int, d: int) -> int:
-    """The degree of Levenshtein's polynomial for n points: where n lies between the sizes of tight designs."""
-    return bisect_right(range(2, _MOST), n, key=lambda degree: design_bound(d, degree)) + 1
+    """The degree of Levenshtein's polynomial for n points: n lies between the sizes of two tight designs."""
+    return bisect_right(range(2, _MAX_DEGREE), n, key=lambda degree: design_bound(d, degree)) + 1
 
 
 def design_bound(d: int, degree: int) -> int:
-    """How many points a spherical design of that degree has at least (Delsarte, Goethals and Seidel 1977).
+    """The minimum size of a spherical design of a degree (Delsarte, Goethals and Seidel 1977).
 
     Example:
         >>> from unclump.codes.bounds.levenshtein import design_bound
@@ -79,8 +79,8 @@ def design_bound(d: int, degree: int) -> int:
     return math.comb(d + k - 1, k) + math.comb(d + k - 2, k - 1)
 
 
-def angle_above(cosine: Decimal) -> float:
-    """The angle of that cosine, rounded up: never below it, nor above it by more than 2e-15 of it."""
+def angle_rounded_up(cosine: Decimal) -> float:
+    """The arccosine, rounded up by a relative 2e-15 at most."""
     return 2 * math.atan2(math.sqrt(1 - cosine), math.sqrt(1 + cosine)) * (1 + 2**-50)
 
 

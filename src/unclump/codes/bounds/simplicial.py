@@ -1,4 +1,4 @@
-r"""Bounds by density: no packing of caps is denser than those around the corners of a regular simplex."""
+r"""Density bounds: no packing of caps is denser than that of mutually touching caps within a regular simplex."""
 
 import math
 
@@ -9,13 +9,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(50)
 
 
 def fejes_toth(n: int, d: int) -> float:
-    r"""Fejes Tóth's bound on the smallest angle of n points in three dimensions, in radians; infinite in others.
+    r"""Fejes Tóth's bound on the smallest angle of n points in three dimensions, in radians; infinite if d != 3.
 
     .. math::
         \arccos \frac{\cot^2 \omega - 1}{2} = 2 \arcsin \frac{\sqrt{\sin \varepsilon \, \sin(\varepsilon + \pi/3)}}
         {\sin \omega}, \qquad \omega = \varepsilon + \frac{\pi}{6} = \frac{n}{n - 2} \frac{\pi}{6}
 
-    The second form keeps its digits for many points. Sharp for 3, 4, 6 and 12 points, and to the first order for many.
+    The right-hand side stays accurate for large n. Sharp for n = 3, 4, 6 and 12, and to first order for large n.
     Rounded up.
 
     References:
@@ -29,22 +29,22 @@ def fejes_toth(n: int, d: int) -> float:
     """
     if d != 3 or n < 3:
         return math.inf
-    rest = math.pi / 3 / (n - 2)
-    half = math.asin(math.sqrt(math.sin(rest) * math.sin(rest + math.pi / 3)) / math.sin(rest + math.pi / 6))
-    return 2 * half * (1 + 2**-47)  # each of a dozen operations is right to 2^-53
+    epsilon = math.pi / 3 / (n - 2)
+    half = math.asin(math.sqrt(math.sin(epsilon) * math.sin(epsilon + math.pi / 3)) / math.sin(epsilon + math.pi / 6))
+    return 2 * half * (1 + 2**-47)  # covers the rounding of a dozen operations, 2^-53 each
 
 
 def boroczky(n: int, d: int) -> float:
-    r"""Böröczky's bound on the smallest angle of n points in four dimensions, in radians; infinite in others.
+    r"""Böröczky's bound on the smallest angle of n points in four dimensions, in radians; infinite if d != 4.
 
-    Coxeter's conjecture of 1963, for the angle :math:`\theta < \pi/2`. A regular tetrahedron of the three-dimensional
+    Coxeter's conjecture of 1963, for angles :math:`\theta < \pi/2`. A regular tetrahedron in the three-dimensional
     sphere with edges :math:`\theta` has dihedral angles A, with :math:`\sec A = 2 + \sec \theta`, solid angles
     3A - π and, by Schläfli's formula, the volume V:
 
     .. math:: n \le \frac{2 \pi (3 A - \pi)}{V}, \qquad V(\theta) = 3 \int_0^\theta t \, A'(t) \, dt
 
-    Sharp for the 120 points of the 600-cell. The integrand is smooth, and 50 nodes of Gauss integrate it to the last
-    digits; the angle is rounded up by 1e-13 of it.
+    Sharp for the 120 points of the 600-cell. The integrand is smooth, and 50 Gauss nodes integrate it to nearly full
+    precision; the angle is rounded up by a relative 1e-13.
 
     References:
         Böröczky. Packing of spheres in spaces of constant curvature. Acta Mathematica Hungarica 32, 1978.
@@ -56,13 +56,13 @@ def boroczky(n: int, d: int) -> float:
     """
     if d != 4 or n <= 8:
         return math.inf
-    guess = (30 / n) ** (1 / 3)  # n times the cube of the angle goes from 29.4 for many points to 31 for eight
-    angle: float = brentq(lambda angle: _tetrahedra(angle) - n, 0.9 * guess, 1.1 * guess, xtol=1e-16 * guess)
+    guess = (30 / n) ** (1 / 3)  # n angle^3 is 29.4 for large n and 31 for n = 8
+    angle: float = brentq(lambda angle: _max_points(angle) - n, 0.9 * guess, 1.1 * guess, xtol=1e-16 * guess)
     return angle * (1 + 1e-13)
 
 
-def _tetrahedra(angle: float) -> float:
-    """How many points there would be if regular tetrahedra with edges of that angle filled the sphere."""
+def _max_points(angle: float) -> float:
+    """The right-hand side of the bound on n, for edges of this angle."""
     t = angle * (1 + _NODES) / 2
     dihedral = np.arccos(np.cos(t) / (1 + 2 * np.cos(t)))
     slope = np.sin(t) / (np.sin(dihedral) * (1 + 2 * np.cos(t)) ** 2)

@@ -1,6 +1,6 @@
-"""Upper bounds on the smallest angle of n points in d dimensions: how good a spherical code can be.
+"""Upper bounds on the minimal angle of n points in d dimensions: how good a spherical code can be.
 
-Each bound is a function of n and d, in radians, infinite where it says nothing. `upper_bound` is the best of them.
+Each bound is a function of n and d, in radians, infinite where it does not apply. `upper_bound` is the best of them.
 """
 
 import math
@@ -26,7 +26,7 @@ __all__ = [
     "upper_bound",
 ]
 
-_MANY = 10**100  # more points than this are counted as this many, which leaves the bounds true
+_MAX_POINTS = 10**100  # larger n are reduced to this, which keeps the bounds valid
 
 
 def rankin(n: int, d: int) -> float:
@@ -34,8 +34,8 @@ def rankin(n: int, d: int) -> float:
 
     .. math:: \arccos \frac{-1}{n - 1} \text{ for } n \le d + 1, \qquad \frac{\pi}{2} \text{ for } n \ge d + 2
 
-    Sharp for n <= 2 d: the regular simplex, and subsets of the cross-polytope. On the circle, where the regular
-    polygons are best, it is :math:`2 \pi / n`.
+    Sharp for n <= 2 d: the regular simplex, and subsets of the cross-polytope. On the circle, where regular polygons
+    are optimal, it is :math:`2 \pi / n`.
 
     References:
         Rankin. The closest packing of spherical caps in n dimensions. Glasgow Mathematical Journal 2, 1955.
@@ -61,7 +61,7 @@ BOUNDS: dict[str, Callable[[int, int], float]] = {
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound on the smallest angle, in radians, and whose it is."""
+    """An upper bound on the minimal angle, in radians, and its author."""
 
     angle: float
     name: str
@@ -69,7 +69,7 @@ class Bound:
 
 @lru_cache
 def best_bound(n: int, d: int) -> Bound:
-    """The lowest of all bounds. Those that agree to 1e-11 are called by the older name.
+    """The lowest of all bounds; of bounds that agree to 1e-11, the oldest.
 
     Example:
         >>> from unclump.codes.bounds.upper_bound import best_bound
@@ -78,7 +78,7 @@ def best_bound(n: int, d: int) -> Bound:
     """
     check_count("n", n, at_least=2)
     check_count("d", d, at_least=2)
-    n = min(n, _MANY)
+    n = min(n, _MAX_POINTS)
     if d == 2 or n <= 2 * d:
         return Bound(rankin(n, d), "Rankin")  # sharp
     angles = {name: bound(n, d) for name, bound in BOUNDS.items()}
@@ -87,11 +87,11 @@ def best_bound(n: int, d: int) -> Bound:
 
 
 def upper_bound(n: int, d: int) -> float:
-    """No n points in d dimensions have a larger smallest angle than this, in radians.
+    """An upper bound on the minimal angle of n points in d dimensions, in radians.
 
     The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein and Delsarte. All are
-    rounded up, but for Rankin's closed form, the nearest double. Takes a second or two where linear programming has
-    many terms.
+    rounded up, except Rankin's closed form, which is the nearest double. Takes a second or two if the linear program
+    has many terms.
 
     Args:
         n: Number of points, at least two.
@@ -108,7 +108,7 @@ def upper_bound(n: int, d: int) -> float:
 
 
 def proved_optimal(angle: float, n: int, d: int, *, tolerance: float = 1e-10) -> bool:
-    """Whether n points in d dimensions with that smallest angle meet the `upper_bound`: no code is better.
+    """Whether a minimal angle of n points in d dimensions attains the `upper_bound`, so that no code is better.
 
     Example:
         >>> from unclump.codes.bounds.upper_bound import proved_optimal

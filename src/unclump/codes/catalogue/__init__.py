@@ -1,8 +1,8 @@
-"""The catalogue: codes that the solver found, kept so that nobody needs to search for them twice.
+"""The catalogue of codes found by search.
 
-One zip archive a dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, the bound on it, and the
-seed and command that found it. The package ships its own; codes that a user improves go to a folder of theirs, the
-better of both counts. An entry whose points do not have the angle that the index promises is not used.
+One zip archive per dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, its upper bound, and
+the seed and command that found it. The package ships a catalogue; codes that a user improves go to the user's folder,
+and the better of the two is used. An entry whose points do not have the angle stated in the index is ignored.
 """
 
 import io
@@ -22,7 +22,7 @@ from unclump.codes.verify import minimal_angle
 
 SHIPPED = Path(__file__).parent
 _INDEX = "index.json"
-_DIGITS = 1e-12  # radians by which points may miss the angle in the index
+_ANGLE_TOLERANCE = 1e-12  # radians between the angle of the points and that in the index
 
 
 class CatalogueError(ValueError):
@@ -31,7 +31,7 @@ class CatalogueError(ValueError):
 
 @dataclass(frozen=True)
 class Record:
-    """What the index says of a code; angles in radians."""
+    """The index entry of a code; angles in radians."""
 
     angle: float
     bound: float
@@ -42,35 +42,35 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A code of the catalogue, its angle verified from its points."""
+    """A code of the catalogue whose angle was verified."""
 
     points: Float[np.ndarray, "n d"]
     record: Record
 
 
-def own_folder() -> Path:
-    """Where the user's own codes are kept: `UNCLUMP_CATALOGUE`, or a folder among the user's data."""
-    given = os.environ.get("UNCLUMP_CATALOGUE")
+def user_folder() -> Path:
+    """The folder of the user's codes: `UNCLUMP_CATALOGUE`, or a default in the user's data folder."""
+    override = os.environ.get("UNCLUMP_CATALOGUE")
     data = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    return Path(given) if given else data / "unclump" / "codes"
+    return Path(override) if override else data / "unclump" / "codes"
 
 
 def look_up(n: int, d: int) -> Entry | None:
-    """The better of the shipped code and the user's own, or None where there is neither.
+    """The better of the shipped code and the user's, or None if there is neither.
 
     Raises:
-        CatalogueError: Where a file is not a catalogue, or was cut off.
+        CatalogueError: If a file is not a catalogue or is truncated.
     """
-    found = [entry for folder in (SHIPPED, own_folder()) if (entry := read(folder, n, d)) is not None]
-    return max(found, key=lambda entry: entry.record.angle, default=None)
+    entries = [entry for folder in (SHIPPED, user_folder()) if (entry := read(folder, n, d)) is not None]
+    return max(entries, key=lambda entry: entry.record.angle, default=None)
 
 
 def read(folder: Path, n: int, d: int) -> Entry | None:
-    """The code of n points in d dimensions in a folder, or None where it has none, or a damaged one."""
+    """The code of n points in d dimensions in a folder, or None if it is missing or damaged."""
     path = folder / f"{d}.zip"
     if not path.exists():
         return None
-    records = index(path)
+    records = read_index(path)
     if n not in records:
         return None
     try:
@@ -83,14 +83,14 @@ def read(folder: Path, n: int, d: int) -> Entry | None:
         _warn(path, n, f"its points are {points.dtype} of shape {points.shape}")
         return None
     angle = minimal_angle(points)
-    if not math.isclose(angle, records[n].angle, rel_tol=0, abs_tol=_DIGITS):
+    if not math.isclose(angle, records[n].angle, rel_tol=0, abs_tol=_ANGLE_TOLERANCE):
         _warn(path, n, f"its points have the angle {angle!r}, the index says {records[n].angle!r}")
         return None
     return Entry(points, records[n])
 
 
-def index(path: Path) -> dict[int, Record]:
-    """What a catalogue file holds, by the number of points; empty where there is no file."""
+def read_index(path: Path) -> dict[int, Record]:
+    """The records of a catalogue file by number of points; empty if the file does not exist."""
     if not path.exists():
         return {}
     try:
@@ -99,17 +99,17 @@ def index(path: Path) -> dict[int, Record]:
     except (OSError, KeyError, TypeError, ValueError, AttributeError, zipfile.BadZipFile) as error:
         raise CatalogueError(
             f"expected a catalogue of codes in {path}, got a file that cannot be read ({error}); "
-            "remove it, or install unclump again if it is the package's own"
+            "remove it, or reinstall unclump if it belongs to the package"
         ) from error
 
 
-def keep(folder: Path, points: Float[np.ndarray, "n d"], record: Record) -> bool:
-    """Put a code into a folder's catalogue if it is better than the one there; whether it was."""
+def save_if_better(folder: Path, points: Float[np.ndarray, "n d"], record: Record) -> bool:
+    """Save a code to a folder unless its catalogue has one as good; return whether it was saved."""
     n, d = points.shape
     path = folder / f"{d}.zip"
-    records = index(path)
-    there = read(folder, n, d) if n in records else None
-    if there is not None and there.record.angle >= record.angle - _DIGITS:
+    records = read_index(path)
+    current = read(folder, n, d) if n in records else None
+    if current is not None and current.record.angle >= record.angle - _ANGLE_TOLERANCE:
         return False
     members = {}
     if path.exists():
@@ -123,7 +123,7 @@ def keep(folder: Path, points: Float[np.ndarray, "n d"], record: Record) -> bool
 
 
 def _write(path: Path, members: dict[int, bytes], records: dict[int, Record]) -> None:
-    """Nobody ever sees half a catalogue."""
+    """Replace a catalogue file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = json.dumps({str(n): asdict(records[n]) for n in sorted(records)}, indent=1)
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -133,9 +133,9 @@ def _write(path: Path, members: dict[int, bytes], records: dict[int, Record]) ->
 
 
 def _member(name: str) -> zipfile.ZipInfo:
-    """Without the time of day: the same codes make the same file."""
+    """A member without timestamp, so that the same codes give the same file."""
     return zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
 
 
-def _warn(path: Path, n: int, why: str) -> None:
-    warnings.warn(f"the code of {n} points in {path} is damaged ({why}) and not used", stacklevel=4)
+def _warn(path: Path, n: int, reason: str) -> None:
+    warnings.warn(f"the code of {n} points in {path} is damaged and was ignored: {reason}", stacklevel=4)

@@ -1,1 +1,1 @@
-"""Spherical codes in closed form."""
+"""Constructions of spherical codes in closed form."""

@@ -1,4 +1,4 @@
-"""Two-distance codes from strongly regular graphs: the points are the rows of a projection onto an eigenspace."""
+"""Two-distance codes from strongly regular graphs: rows of the projection onto an eigenspace."""
 
 import numpy as np
 from jaxtyping import Bool, Int64
@@ -11,11 +11,11 @@ _BLOCK = 1024
 
 
 def embed(adjacency: Adjacency, d: int, near: float, far: float) -> Points:
-    """One point in d dimensions for each vertex, with the cosine `far` to its neighbours and `near` to the others.
+    """One point in d dimensions per vertex, with cosine `far` to its neighbours and `near` to the other vertices.
 
-    For a strongly regular graph and the cosines of an eigenspace the Gram matrix G is n/d times a projection of rank d.
-    It is applied to d random columns and to an orthonormal basis of what came out: the first time finds the space, so
-    that float32 will do, and the second leaves no more than rounding.
+    For a strongly regular graph and the cosines of an eigenspace, the Gram matrix is n/d times a projection of rank d.
+    It is applied to d random columns in float32, which finds the eigenspace, and again to an orthonormal basis of the
+    result in float64, which leaves only rounding errors.
     """
     n = len(adjacency)
     basis: Points = np.random.default_rng(0).standard_normal((n, d))
@@ -31,7 +31,7 @@ def embed(adjacency: Adjacency, d: int, near: float, far: float) -> Points:
 
 
 def hoffman_singleton() -> Adjacency:
-    """Robertson's form: pentagons P_h and pentagrams Q_i, with the corner j of P_h beside the corner h i + j of Q_i."""
+    """Robertson's construction: pentagons P_h, pentagrams Q_i; corner j of P_h is adjacent to corner h i + j of Q_i."""
     kind, block, corner = np.indices((2, 5, 5)).reshape(3, 50)
     step = (corner[:, None] - corner) % 5
     inside = np.where(kind == 0, np.isin(step, (1, 4)), np.isin(step, (2, 3)))
@@ -44,11 +44,11 @@ def hoffman_singleton() -> Adjacency:
 def quadric(p: int, k: int) -> Adjacency:
     """Collinearity of the (q + 1)(q³ + 1) points of the elliptic quadric in five projective dimensions, q = p^k.
 
-    The quadric is x0 x1 + x2 x3 + f(x4, x5) = 0 with an irreducible f. Its points are the totally isotropic planes of
-    Hermite's form over the field of q² elements, which Cameron, Goethals and Seidel made into codes.
+    The quadric is x0 x1 + x2 x3 + f(x4, x5) = 0 with an irreducible f. Its points correspond to the totally isotropic
+    planes of a Hermitian form over the field of q² elements, from which Cameron, Goethals and Seidel construct codes.
     """
     field = Field(p, k)
-    a, b = field.irreducible()
+    a, b = field.irreducible_quadratic()
 
     def total(*terms: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
         value = terms[0]
@@ -71,11 +71,11 @@ def quadric(p: int, k: int) -> Adjacency:
             field.sum[times[a, x[4]], times[b, double[5]]],
         ]
     )
-    # Products in the field are bilinear in digits, so that each digit of the polar form is one product of matrices.
+    # Field products are bilinear in the digits, so each digit of the polar form is one matrix product.
     n = x.shape[1]
     right = field.digits[polar.T].reshape(n, -1).astype(np.float32)
     collinear = ~np.eye(n, dtype=bool)
-    for digit in field.structure():
+    for digit in field.structure_constants():
         left = (field.digits[x.T] @ digit % p).reshape(n, -1).astype(np.float32)
         for start in range(0, n, _BLOCK):
             rows = slice(start, start + _BLOCK)

@@ -1,4 +1,4 @@
-"""Codes with short coordinates in any dimension: polygons, simplices, and a few regular polytopes."""
+"""Codes with simple coordinates: polygons, simplices, and a few regular polytopes."""
 
 import itertools
 
@@ -9,13 +9,13 @@ Points = Float64[np.ndarray, "n d"]
 
 
 def unit_rows(x: Points) -> Points:
-    """Every row divided by its norm."""
+    """Divide every row by its norm."""
     unit: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
     return unit
 
 
 def ring(count: int, height: float = 0.0, turn: float = 0.0) -> Points:
-    """A regular polygon of `count` points around the third axis, at `height`, turned by `turn` radians."""
+    """A regular polygon of `count` points around the third axis, at `height`, rotated by `turn` radians."""
     azimuth = turn + 2 * np.pi * np.arange(count) / count
     radius = np.sqrt(1 - height**2)
     return np.column_stack([radius * np.cos(azimuth), radius * np.sin(azimuth), np.full(count, height)])
@@ -27,10 +27,10 @@ def polygon(n: int) -> Points:
 
 
 def simplex(n: int) -> Points:
-    """The regular simplex: n points in n - 1 dimensions, all at the cosine -1/(n - 1).
+    """The regular simplex: n points in n - 1 dimensions with all cosines -1/(n - 1).
 
-    The columns before scaling are Helmert's basis of the vectors of n entries whose sum is zero: k ones, then -k, over
-    the square root of k(k + 1).
+    The columns before normalisation are Helmert's basis of the vectors in n dimensions with sum zero: k ones, then -k,
+    divided by the square root of k(k + 1).
     """
     k = np.arange(1, n)
     basis = np.triu(np.ones((n, n - 1)), 0)
@@ -39,10 +39,10 @@ def simplex(n: int) -> Points:
 
 
 def orthogonal_simplices(n: int, d: int) -> Points:
-    """The optimum for n <= 2d: regular simplices in orthogonal spaces, as equal in size as n and d allow.
+    """An optimum for n <= 2d: regular simplices in orthogonal subspaces, of sizes as equal as possible.
 
-    Up to n = d + 1 it is one simplex; n = d + k points are k simplices, and cosine 0 is the best there is; n = 2d is
-    the cross-polytope. Of the many optima between, this one has its centre at the origin.
+    For n <= d + 1 it is one simplex; for n = d + k it is k simplices, with the optimal cosine 0; n = 2d is the
+    cross-polytope. Of the many optima in between, this one is centred at the origin.
     """
     points = np.zeros((n, d))
     row = column = 0
@@ -54,20 +54,20 @@ def orthogonal_simplices(n: int, d: int) -> Points:
 
 
 def petersen() -> Points:
-    """The 10 midpoints of the edges of the regular simplex in 4 dimensions; its far pairs form the Petersen graph."""
+    """The 10 edge midpoints of the regular simplex in 4 dimensions; its distant pairs form the Petersen graph."""
     corners = simplex(5)
     return unit_rows(np.stack([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)]))
 
 
 def half_cube(d: int) -> Points:
-    """Every second corner of the cube: those with an even number of minus signs."""
+    """The corners of the cube with an even number of minus signs."""
     corners = np.array(list(itertools.product([1.0, -1.0], repeat=d)))
     even: Points = corners[corners.prod(axis=1) > 0] / np.sqrt(d)
     return even
 
 
 def cell_24() -> Points:
-    """The 24-cell as the units of Hurwitz's quaternions: the axes and the corners of the cube."""
+    """The 24-cell as the unit Hurwitz quaternions: the axes and the corners of the cube."""
     return np.concatenate([np.eye(4), -np.eye(4), np.array(list(itertools.product([0.5, -0.5], repeat=4)))])
 
 
@@ -81,5 +81,5 @@ def cell_600() -> Points:
     return unit_rows(np.concatenate([cell_24(), *(signed[:, p] for p in even)]))
 
 
-def _inversions(order: tuple[int, ...]) -> int:
-    return sum(a > b for a, b in itertools.combinations(order, 2))
+def _inversions(permutation: tuple[int, ...]) -> int:
+    return sum(a > b for a, b in itertools.combinations(permutation, 2))

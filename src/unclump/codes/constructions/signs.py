@@ -1,4 +1,4 @@
-r"""Codes whose coordinates are signs: words of a binary code, or blocks of a design with signs on their points.
+r"""Codes with coordinates ±1 or 0, ±1, up to scale: binary codewords, or blocks of a design with signs.
 
 References:
     Ericson and Zinoviev. Codes on Euclidean Spheres. 2001. MacWilliams and Sloane. The Theory of Error-Correcting
@@ -17,13 +17,13 @@ from unclump.codes.constructions.polytopes import Points, unit_rows
 def gold(m: int) -> Points:
     r"""The :math:`2^{2m+1} + 2^{m+1}` points in :math:`d = 2^m` dimensions, m odd, with cosine :math:`2^{-(m-1)/2}`.
 
-    The vectors of the standard basis, with both signs, and the words of the dual of the extended BCH code that corrects
-    two errors,
+    The vectors of the standard basis, with both signs, and the codewords of the dual of the double-error-correcting
+    extended BCH code,
 
     .. math:: d^{-1/2} (-1)^{\operatorname{tr}(a x + b x^3) + c}, \quad a, b \in F, \; c \in \{0, 1\},
 
-    one coordinate for each element x of the field F of d elements. The sum of two words is a word, and has d/2 ones or
-    :math:`2^{(m-1)/2}` more or less. Coordinates are exact but for the root.
+    one coordinate per element x of the field F of d elements. The sum of two codewords is a codeword with d/2 or
+    :math:`d/2 \pm 2^{(m-1)/2}` ones. Coordinates are exact except for the root.
     """
     field = Field(2, m)
     x = np.arange(field.q)
@@ -35,10 +35,10 @@ def gold(m: int) -> Points:
 
 
 def signed_blocks(blocks: Bool[np.ndarray, "b d"]) -> Points:
-    """Every block's points, each as a coordinate of either sign, the number of minus signs being even.
+    """The indicator vectors of the blocks, with all sign patterns that have an even number of minus signs.
 
-    Two sign patterns on a block of w points differ in two places or more, so their cosine is at most (w - 4) / w; that
-    of two blocks is at most one over w for each point they share.
+    Two sign patterns on a block of w points differ in at least two places, so their cosine is at most (w - 4) / w; for
+    two blocks that share s points it is at most s / w.
     """
     size = int(blocks[0].sum())
     even = np.array([signs for signs in itertools.product((1, -1), repeat=size) if np.prod(signs) > 0])
@@ -48,10 +48,10 @@ def signed_blocks(blocks: Bool[np.ndarray, "b d"]) -> Points:
     return unit_rows(points.reshape(-1, blocks.shape[1]))
 
 
-def plane(differences: tuple[int, ...]) -> Bool[np.ndarray, "v v"]:
+def projective_plane(differences: tuple[int, ...]) -> Bool[np.ndarray, "v v"]:
     """The lines of a projective plane, any two of which share one point.
 
-    The translates of a set in whose differences, modulo v, every number but zero comes once (Singer 1938).
+    They are the translates of a perfect difference set modulo v (Singer 1938).
     """
     k = len(differences)
     points = np.arange(k * (k - 1) + 1)
@@ -60,9 +60,9 @@ def plane(differences: tuple[int, ...]) -> Bool[np.ndarray, "v v"]:
 
 
 def biplane() -> Bool[np.ndarray, "16 16"]:
-    r"""Sixteen blocks of six of sixteen points, any two of which share two.
+    r"""Sixteen blocks of six points among sixteen, any two of which share two points.
 
-    The translates of the ones of the bent function :math:`x_1 x_2 + x_3 x_4` on :math:`\{0, 1\}^4`.
+    They are the translates of the support of the bent function :math:`x_1 x_2 + x_3 x_4` on :math:`\{0, 1\}^4`.
     """
     x = np.arange(16)
     bits = x[:, None] >> np.arange(4) & 1
@@ -72,10 +72,10 @@ def biplane() -> Bool[np.ndarray, "16 16"]:
 
 
 def blocks_of_seven() -> Bool[np.ndarray, "16 16"]:
-    """Sixteen blocks of seven of sixteen points, no two of which share more than three.
+    """Sixteen blocks of seven points among sixteen, no two of which share more than three points.
 
-    The biplane's, each with one more point: for the block that was moved by i, the point that is this linear image of
-    i. Of two blocks never do both have the other's new point.
+    They are the blocks of the biplane with one more point each: translate i gains the image of i under a linear map,
+    chosen such that no two blocks both contain the other's additional point.
     """
     x = np.arange(16)
     bits = x[:, None] >> np.arange(4) & 1

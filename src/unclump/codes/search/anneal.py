@@ -1,4 +1,4 @@
-r"""Annealing: the soft maximum of the cosines, sharpened step by step, from any start to a local optimum.
+r"""Annealing: minimise the soft maximum of the cosines, sharpened step by step, down to a local optimum.
 
 At sharpness :math:`s = p / r_{\min}^2`, where :math:`r_{\min}` is the least chord, a pair at the chord r weighs
 :math:`\exp(-\tfrac p2 (r^2 / r_{\min}^2 - 1))`: at p = 4 points feel each other over several spacings, at p = 2048
@@ -20,10 +20,10 @@ Points = Float[np.ndarray, "n d"]
 SHARPEST = 2048.0
 
 
-def spacing_estimate(n: int, d: int) -> float:
-    """The chord between neighbours where n caps cover the part of the sphere that dense packings in d dimensions do."""
+def estimate_spacing(n: int, d: int) -> float:
+    """Estimate the chord between neighbours: n caps cover the fraction of the sphere that dense packings do."""
     density = {2: 1.0, 3: 0.85, 4: 0.7}.get(d, 0.65 * 0.72 ** (d - 4))
-    fraction = min(0.5, density / n)  # of the sphere's area, in one cap of half the angle
+    fraction = min(0.5, density / n)  # of the sphere's area in one cap of half the minimal angle
     a = (d - 1) / 2
     half = math.asin(math.sqrt(special.betaincinv(a, 0.5, 2 * fraction)))
     return 2 * math.sin(min(half, math.pi / 3))
@@ -48,13 +48,13 @@ def anneal(
     """Minimise the soft maximum at p = `softest`, twice that, and so on to `sharpest`, in place.
 
     Args:
-        x: The points, rows of any length but zero.
+        x: The points, rows of any nonzero norm.
         softest: The first p.
         sharpest: The last p.
-        iterations: For each p, at most.
-        tolerance: For each p, of the decrease in an iteration, relative to the squared spacing and p.
-        spacing: What the least chord will be, roughly: starts may hold coinciding points.
-        stop: Nonzero to end early.
+        iterations: Maximum for each p.
+        tolerance: On the decrease per iteration, relative to the squared spacing over p.
+        spacing: Estimate of the final smallest chord, as a start may contain coinciding points.
+        stop: Nonzero to stop early.
 
     Returns:
         The largest cosine.
@@ -65,23 +65,23 @@ def anneal(
     p = softest
     normalise(x)
     while p <= sharpest and stop[0] == 0:
-        left = iterations
+        remaining = iterations
         square = max(2 - 2 * largest_cosine(columns(x)), 0.4 * spacing * spacing)
         parameters[0], parameters[1] = p / square, 1 - square / 2
         chord = math.sqrt(square)
         skin = min(0.3, 8 / p + 0.03) * chord
         cut = math.sqrt(square * (1 - 2 * FAR / p)) + 2 * skin
-        while left > 0:
+        while remaining > 0:
             start, partner = none
-            what = SOFT
+            objective = SOFT
             if cut < 1.2:
                 start, partner = near_pairs(columns(x), 1 - cut * cut / 2)
                 if len(partner) < n * (n - 1) / 8:
-                    what = SOFT_NEAR
+                    objective = SOFT_NEAR
             _, status, used = minimise(
-                x, left, tolerance * square / p, chord, skin, what, parameters, start, partner, stop
+                x, remaining, tolerance * square / p, chord, skin, objective, parameters, start, partner, stop
             )
-            left -= used
+            remaining -= used
             if status != STALE:
                 break
         p *= 2

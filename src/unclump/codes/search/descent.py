@@ -1,6 +1,6 @@
 r"""L-BFGS on the product of spheres, in one compiled loop: points are the directions of free vectors.
 
-The vectors are put back to length one at each call, and hardly leave it: the gradient is tangent.
+The vectors are normalised at each call and stay close to unit length, since the gradient is tangent.
 
 References:
     Nocedal. Updating quasi-Newton matrices with limited storage. Mathematics of Computation, 1980.
@@ -22,12 +22,12 @@ SOFT, SOFT_NEAR, KERNEL = 0, 1, 2
 DONE, STALE = 0, 1
 
 _MEMORY = 10
-_SUFFICIENT = 1e-4  # of the decrease the gradient promises
+_SUFFICIENT = 1e-4  # Armijo condition: fraction of the decrease predicted by the gradient
 
 
 @compiled_in_any_order
 def normalise(u: Points) -> None:
-    """Divide the rows by their lengths."""
+    """Divide the rows by their norms, in place."""
     for i in range(len(u)):
         square = 0.0
         for k in range(u.shape[1]):
@@ -38,13 +38,13 @@ def normalise(u: Points) -> None:
 
 
 @compiled_in_any_order
-def evaluate(u: Points, g: Points, what: int, parameters: Parameters, start: Numbers, partner: Numbers) -> float:
-    """The value at the directions of the rows, and its gradient by the rows.
+def evaluate(u: Points, g: Points, objective: int, parameters: Parameters, start: Numbers, partner: Numbers) -> float:
+    """The objective at the directions of the rows, and its gradient with respect to the rows.
 
     Args:
-        u: Vectors of any length but zero.
-        g: Where the gradient goes.
-        what: `SOFT`, the soft maximum of the cosines over all pairs; `SOFT_NEAR`, over the listed ones; `KERNEL`.
+        u: Vectors of any nonzero norm.
+        g: Output: the gradient.
+        objective: `SOFT`, the soft maximum of the cosines over all pairs; `SOFT_NEAR`, over the listed ones; `KERNEL`.
         parameters: Sharpness and reference of the soft maximum; or kind, distance and parameter of the kernel.
         start: With `partner`, the pairs of `near_pairs`.
         partner: See `start`.
@@ -54,10 +54,10 @@ def evaluate(u: Points, g: Points, what: int, parameters: Parameters, start: Num
     normalise(x)
     value: float = 0.0
     scale = 1.0
-    if what == KERNEL:
+    if objective == KERNEL:
         value = kernel_sum(x, g, int(parameters[0]), int(parameters[1]), parameters[2])
     else:
-        if what == SOFT:
+        if objective == SOFT:
             columns, pulls = np.empty((d, n)), np.empty((d, n))
             for i in range(n):
                 for k in range(d):
@@ -111,20 +111,20 @@ def add(a: Float[np.ndarray, " k"], factor: float, b: Float[np.ndarray, " k"]) -
 
 @compiled_in_any_order
 def _direction(g: Points, steps: np.ndarray, changes: np.ndarray, curvatures: np.ndarray, count: int) -> Points:
-    """Minus the inverse Hessian's estimate times the gradient: the two loops of L-BFGS over a ring of `count` steps."""
+    """Minus the approximate inverse Hessian times the gradient: the L-BFGS two-loop recursion over a ring buffer."""
     q = -g
-    held = min(count, _MEMORY)
+    stored = min(count, _MEMORY)
     factors = np.empty(_MEMORY)
-    for back in range(held):
+    for back in range(stored):
         m = (count - 1 - back) % _MEMORY
         factors[m] = dot(steps[m], q) / curvatures[m]
         add(q, -factors[m], changes[m])
-    if held > 0:
+    if stored > 0:
         m = (count - 1) % _MEMORY
         scale = curvatures[m] / dot(changes[m], changes[m])
         for i in range(len(q)):
             q[i] *= scale
-    for back in range(held - 1, -1, -1):
+    for back in range(stored - 1, -1, -1):
         m = (count - 1 - back) % _MEMORY
         add(q, factors[m] - dot(changes[m], q) / curvatures[m], steps[m])
     return q
@@ -137,25 +137,25 @@ def minimise(
     tolerance: float,
     spacing: float,
     skin: float,
-    what: int,
+    objective: int,
     parameters: Parameters,
     start: Numbers,
     partner: Numbers,
     stop: UInt8[np.ndarray, "1"],
 ) -> tuple[float, int, int]:
-    """Move the points downhill, in place.
+    """Minimise the objective, in place.
 
     Args:
-        u: The points, put back to length one.
-        iterations: At most.
-        tolerance: Stops after three decreases in a row below it.
+        u: The points, normalised first.
+        iterations: Maximum number.
+        tolerance: Stop after three consecutive decreases below it.
         spacing: A typical distance of neighbours; the first step moves no point by more than a twentieth of it.
-        skin: The listed pairs are good until some point has moved this far.
-        what: See `evaluate`, as for the arguments that follow.
-        parameters: See `what`.
-        start: See `what`.
-        partner: See `what`.
-        stop: Ends the descent as soon as another thread makes it nonzero.
+        skin: The listed pairs are valid until some point has moved this far.
+        objective: See `evaluate`.
+        parameters: See `evaluate`.
+        start: See `evaluate`.
+        partner: See `evaluate`.
+        stop: Set to nonzero by another thread to stop.
 
     Returns:
         The value, `DONE` or `STALE`, and the number of iterations used.
@@ -166,30 +166,30 @@ def minimise(
     g, trial, trial_g = np.empty((n, d)), np.empty((n, d)), np.empty((n, d))
     flat_g, flat_trial, flat_u, flat_trial_g = g.reshape(-1), trial.reshape(-1), u.reshape(-1), trial_g.reshape(-1)
     steps, changes, curvatures = np.empty((_MEMORY, n * d)), np.empty((_MEMORY, n * d)), np.empty(_MEMORY)
-    value = evaluate(u, g, what, parameters, start, partner)
+    value = evaluate(u, g, objective, parameters, start, partner)
     count = small = 0
     for iteration in range(iterations):
         if stop[0] != 0:
             return value, DONE, iteration
-        way = _direction(flat_g, steps, changes, curvatures, count)
-        slope = dot(way, flat_g)
+        direction = _direction(flat_g, steps, changes, curvatures, count)
+        slope = dot(direction, flat_g)
         if not slope < 0:
             if count == 0:
                 return value, DONE, iteration
             count = 0
             continue
-        size = (0.05 if count == 0 else 0.5) * spacing / _longest_row(way.reshape(n, d))
+        size = (0.05 if count == 0 else 0.5) * spacing / _longest_row(direction.reshape(n, d))
         if count > 0:
             size = min(1.0, size)
         trial_value = np.inf
         for _ in range(30):
             for i in range(n * d):
-                flat_trial[i] = flat_u[i] + size * way[i]
-            trial_value = evaluate(trial, trial_g, what, parameters, start, partner)
+                flat_trial[i] = flat_u[i] + size * direction[i]
+            trial_value = evaluate(trial, trial_g, objective, parameters, start, partner)
             if trial_value <= value + _SUFFICIENT * size * slope:
                 break
             above = trial_value - value - slope * size
-            if 0 < above < np.inf:  # to the lowest point of the parabola, kept within reason
+            if 0 < above < np.inf:  # to the minimum of the interpolating parabola, within limits
                 size *= min(0.5, max(0.1, -slope * size / (2 * above)))
             else:
                 size *= 0.2
@@ -205,7 +205,7 @@ def minimise(
             along += step * change
             steps_square += step * step
             changes_square += change * change
-        if along > 1e-12 * math.sqrt(steps_square * changes_square):  # otherwise the ring keeps what it holds
+        if along > 1e-12 * math.sqrt(steps_square * changes_square):  # otherwise skip the update
             m = count % _MEMORY
             for i in range(n * d):
                 steps[m, i], changes[m, i] = flat_trial[i] - flat_u[i], flat_trial_g[i] - flat_g[i]
@@ -217,6 +217,6 @@ def minimise(
         value = trial_value
         if small == 3:
             return value, DONE, iteration + 1
-        if what == SOFT_NEAR and _longest_row(u - origin) > skin:
+        if objective == SOFT_NEAR and _longest_row(u - origin) > skin:
             return value, STALE, iteration + 1
     return value, DONE, iterations

@@ -1,4 +1,4 @@
-"""One restart of the search for the least energy: a start, L-BFGS to the end, and hops while they lead lower."""
+"""One restart of the search for the least energy: a start, L-BFGS to convergence, and hops while they improve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from unclump.codes.search.anneal import spacing_estimate
+from unclump.codes.search.anneal import estimate_spacing
 from unclump.codes.search.descent import KERNEL, minimise, normalise
 from unclump.codes.search.hops import hop
 from unclump.codes.search.pair_sums import CHORDAL, GAUSSIAN, GEODESIC, LAPLACE, RIESZ, SHIFTED, kernel_at
-from unclump.codes.search.pool import Flag, Found
-from unclump.codes.search.starts import KINDS, start
+from unclump.codes.search.pool import Candidate, Flag
+from unclump.codes.search.starts import START_KINDS, make_start
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
 
 Points = Float[np.ndarray, "n d"]
@@ -19,11 +19,11 @@ Parameters = Float[np.ndarray, "4"]
 
 _DISTANCES = {"chordal": CHORDAL, "geodesic": GEODESIC, "shifted": SHIFTED}
 _ITERATIONS = 3000
-_NONE = np.zeros(1, np.int64), np.zeros(1, np.int32)
+_NO_PAIRS = np.zeros(1, np.int64), np.zeros(1, np.int32)
 
 
 def kernel_parameters(kernel: Kernel) -> Parameters:
-    """Kind, distance and parameter, as the compiled loops take them."""
+    """Encode a kernel for the compiled loops: kind, distance and parameter."""
     if isinstance(kernel, Gaussian):
         kind, parameter = GAUSSIAN, kernel.gamma
     elif isinstance(kernel, Laplace):
@@ -36,13 +36,13 @@ def kernel_parameters(kernel: Kernel) -> Parameters:
 
 
 def default_restarts(n: int, d: int) -> int:
-    """Enough for the table of Thomson's problem up to 60 points."""
+    """Enough to reproduce the table of Thomson's problem up to 60 points."""
     return max(2, min(16, int(2_000_000 / (n * n * d))))
 
 
 @dataclass(frozen=True)
 class EnergySearch:
-    """The least sum of a kernel over the pairs of n points in d dimensions."""
+    """Search for n points in d dimensions with the least sum of a kernel over pairs."""
 
     n: int
     d: int
@@ -50,15 +50,15 @@ class EnergySearch:
     init: Points | str | None
     parameters: Parameters
 
-    def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Found:
-        """Restart `number`; ended early by the flag, with what there is. The score is minus the energy."""
+    def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Candidate:
+        """Run restart `number`; the flag ends it early with the best so far. The score is minus the energy."""
         generator = np.random.default_rng([self.seed, number])
         if isinstance(self.init, np.ndarray) and number == 0:
             first = self.init.copy()
         else:
-            kinds = (self.init,) if isinstance(self.init, str) else KINDS
-            first = start(self.n, self.d, kinds[number % len(kinds)], generator)
-            first = first + 1e-3 * spacing_estimate(self.n, self.d) * generator.standard_normal(first.shape)
+            kinds = (self.init,) if isinstance(self.init, str) else START_KINDS
+            first = make_start(self.n, self.d, kinds[number % len(kinds)], generator)
+            first = first + 1e-3 * estimate_spacing(self.n, self.d) * generator.standard_normal(first.shape)
         best = self._descend(first, flag)
         best.starts = 1
         report(best.score)
@@ -73,11 +73,11 @@ class EnergySearch:
                 report(best.score)
         return best
 
-    def _descend(self, x: Points, flag: Flag) -> Found:
-        """Down to where rounding ends it."""
-        spacing = spacing_estimate(self.n, self.d)
+    def _descend(self, x: Points, flag: Flag) -> Candidate:
+        """Minimise to rounding error."""
+        spacing = estimate_spacing(self.n, self.d)
         typical, _ = kernel_at(2.0, int(self.parameters[0]), int(self.parameters[1]), self.parameters[2])
         tolerance = 1e-16 * self.n * self.n * abs(typical)
-        value, _, _ = minimise(x, _ITERATIONS, tolerance, spacing, 1.0, KERNEL, self.parameters, *_NONE, flag)
+        value, _, _ = minimise(x, _ITERATIONS, tolerance, spacing, 1.0, KERNEL, self.parameters, *_NO_PAIRS, flag)
         normalise(x)
-        return Found(x, -value)
+        return Candidate(x, -value)

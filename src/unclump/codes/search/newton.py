@@ -1,4 +1,4 @@
-r"""One step of the polish: the matrix of the normal equations, its solution, and what the multipliers make of it.
+r"""One step of the polish: the matrix of the normal equations, its solution, and the step of the multipliers.
 
 Every point has d - 1 coordinates, along an orthonormal basis of its tangent space; the last unknown is tau.
 """
@@ -16,12 +16,12 @@ Values = Float[np.ndarray, " m"]
 Numbers = Int[np.ndarray, " k"]
 
 _ROUNDING = 1e-13
-_HOLD = 1e-9  # on the diagonal: keeps points in place that nothing touches
+_REGULARISATION = 1e-9  # on the diagonal: keeps points without contacts in place
 
 
 @compiled
 def tangent_bases(x: Points) -> Bases:
-    """For each point, d - 1 orthonormal vectors at right angles to it: a reflection's columns."""
+    """For each point, d - 1 orthonormal tangent vectors: columns of a Householder reflection."""
     n, d = x.shape
     bases = np.empty((n, d - 1, d))
     for i in range(n):
@@ -43,16 +43,16 @@ def assemble(
     multiplier: Values,
     convexity: float,
     matrix: Values,
-    place: Numbers,
+    offset: Numbers,
 ) -> Gradients:
-    """Add up the matrix of a step, its last row that of tau; return the rows of A, both halves of each pair's.
+    """Assemble the matrix of a step, with tau in the last row; return the rows of A, as two gradients per pair.
 
-    With `convexity` one, enough is added to the Lagrangian's Hessian to make it positive semidefinite.
+    With `convexity` one, the Lagrangian's Hessian is shifted to be positive semidefinite.
     """
     n, d = x.shape
     t = d - 1
     m = len(first)
-    last = place[n * t]
+    last = offset[n * t]
     gradients = np.empty((m, 2, t))
     matrix[:] = 0.0
     for e in range(m):
@@ -60,24 +60,24 @@ def assemble(
         cosine = 0.0
         for k in range(d):
             cosine += x[i, k] * x[j, k]
-        here, there = gradients[e, 0], gradients[e, 1]
+        gradient_i, gradient_j = gradients[e, 0], gradients[e, 1]
         for a in range(t):
-            here[a] = there[a] = 0.0
+            gradient_i[a] = gradient_j[a] = 0.0
             for k in range(d):
-                here[a] += bases[i, a, k] * x[j, k]
-                there[a] += bases[j, a, k] * x[i, k]
+                gradient_i[a] += bases[i, a, k] * x[j, k]
+                gradient_j[a] += bases[j, a, k] * x[i, k]
         for a in range(t):
-            row, other = place[i * t + a] + i * t, place[j * t + a]
+            row, other = offset[i * t + a] + i * t, offset[j * t + a]
             for b in range(a + 1):
-                matrix[row + b] += w * here[a] * here[b]
-                matrix[other + j * t + b] += w * there[a] * there[b]
+                matrix[row + b] += w * gradient_i[a] * gradient_i[b]
+                matrix[other + j * t + b] += w * gradient_j[a] * gradient_j[b]
             for b in range(t):
-                matrix[other + i * t + b] += w * there[a] * here[b]
-            matrix[last + i * t + a] -= w * here[a]
-            matrix[last + j * t + a] -= w * there[a]
-            bend = multiplier[e] * (convexity * (1 + cosine) - cosine)
-            matrix[row + a] += bend
-            matrix[other + j * t + a] += bend
+                matrix[other + i * t + b] += w * gradient_j[a] * gradient_i[b]
+            matrix[last + i * t + a] -= w * gradient_i[a]
+            matrix[last + j * t + a] -= w * gradient_j[a]
+            curvature = multiplier[e] * (convexity * (1 + cosine) - cosine)
+            matrix[row + a] += curvature
+            matrix[other + j * t + a] += curvature
             for b in range(t):
                 inner = 0.0
                 for k in range(d):
@@ -98,32 +98,32 @@ def newton_step(
     mu: float,
     matrix: Values,
     starts: Numbers,
-    place: Numbers,
+    offset: Numbers,
 ) -> tuple[bool, Gradients, Values]:
-    """Whether the equations could be solved, the rows of A, and the step."""
+    """Whether the system was solvable, the rows of A, and the step."""
     n, d = x.shape
     t = d - 1
     step = np.zeros(len(starts))
     gradients = np.empty((0, 2, t))
     solvable = False
     for convexity in (0.0, 1.0):
-        gradients = assemble(x, bases, first, second, multiplier / slack, multiplier, convexity, matrix, place)
+        gradients = assemble(x, bases, first, second, multiplier / slack, multiplier, convexity, matrix, offset)
         for i in range(n * t):
-            matrix[place[i] + i] += _HOLD
+            matrix[offset[i] + i] += _REGULARISATION
         for i in range(n * t + 1, len(starts)):
-            matrix[place[i] + i] = 1.0
-        solvable = factorise(matrix, starts, place, _ROUNDING)
+            matrix[offset[i] + i] = 1.0
+        solvable = factorise(matrix, starts, offset, _ROUNDING)
         if solvable:
             break
     for e in range(len(first)):
-        pull = mu / slack[e]
-        step[n * t] += pull
+        force = mu / slack[e]
+        step[n * t] += force
         for a in range(t):
-            step[first[e] * t + a] -= pull * gradients[e, 0, a]
-            step[second[e] * t + a] -= pull * gradients[e, 1, a]
+            step[first[e] * t + a] -= force * gradients[e, 0, a]
+            step[second[e] * t + a] -= force * gradients[e, 1, a]
     step[n * t] -= 1
     if solvable:
-        solve(matrix, starts, place, step)
+        solve(matrix, starts, offset, step)
     return solvable, gradients, step
 
 
@@ -138,7 +138,7 @@ def multiplier_step(
     mu: float,
     tau_change: float,
 ) -> tuple[float, Values]:
-    r"""The multipliers after their own step towards :math:`\mu S^{-1} 1 - D (\Delta\tau - A \delta)`, and its size."""
+    r"""Size of the step towards :math:`\mu S^{-1} 1 - D (\Delta\tau - A \delta)`, and the new multipliers."""
     t = gradients.shape[2]
     size = 1.0
     change = np.empty(len(first))

@@ -1,13 +1,12 @@
-r"""The solver's inner loops: sums over all pairs, over the near pairs alone, and of any kernel, with their gradients.
+r"""The solver's inner loops: sums over all pairs, over near pairs, and of kernels, with their gradients.
 
-Points lie in columns, an array of shape (d, n), where loops run over the points and are vectorised whatever d is; the
-loops over near pairs take rows. The soft maximum of the cosines,
+Loops over all pairs take points as columns, shape (d, n), so that they vectorise over points for any d; loops over near
+pairs take rows. The soft maximum of the cosines,
 
 .. math::
     f(x) = \frac1s \log \sum_{i < j} \exp(s \, \langle x_i, x_j \rangle),
 
-is taken relative to a fixed reference, so that nothing overflows near it; where it does, f is infinite and a line
-search steps back.
+is computed relative to a fixed reference to avoid overflow; on overflow f is infinite and the line search backtracks.
 """
 
 import math
@@ -22,12 +21,12 @@ Points = Float[np.ndarray, "n d"]
 Row = Float[np.ndarray, " n"]
 Numbers = Int[np.ndarray, " k"]
 
-FAR = -36.0  # a pair whose term is below e^FAR of the reference's counts for nothing
+FAR = -36.0  # terms below e^FAR of the reference are negligible
 
 
 @compiled_in_any_order
 def cosines(x: Columns, i: int, row: Row) -> None:
-    """Inner products of point i with the later ones, into `row[i + 1:]`: four coordinates in one pass."""
+    """Inner products of point i with the later ones, into `row[i + 1:]`, four coordinates per pass."""
     d, n = x.shape
     if d == 3:
         a, b, c = x[0], x[1], x[2]
@@ -53,7 +52,7 @@ def cosines(x: Columns, i: int, row: Row) -> None:
 
 @compiled_in_any_order
 def largest_cosine(x: Columns) -> float:
-    """That of the nearest pair."""
+    """The cosine of the closest pair."""
     row = np.empty(x.shape[1])
     largest = -1.0
     for i in range(x.shape[1] - 1):
@@ -64,8 +63,8 @@ def largest_cosine(x: Columns) -> float:
 
 
 @compiled_in_any_order
-def _pull(x: Columns, g: Columns, i: int, row: Row) -> None:
-    """Add the gradient of the sum of `row[j] <x_i, x_j>` over the later points."""
+def _add_gradient(x: Columns, g: Columns, i: int, row: Row) -> None:
+    """Add the gradient of the sum of `row[j] <x_i, x_j>` over the later points j to g."""
     d, n = x.shape
     if d == 3:
         a, b, c = x[0], x[1], x[2]
@@ -112,8 +111,8 @@ def _pull(x: Columns, g: Columns, i: int, row: Row) -> None:
 def soft_sum(x: Columns, g: Columns, sharpness: float, reference: float) -> float:
     r"""The sum of :math:`e^{s (c - c_0)}` over all pairs, and the gradient of the sum divided by s, into `g`.
 
-    The exponential is a Taylor polynomial raised to the power 256 by squaring: accurate to 1e-9 where a term matters,
-    and, unlike the library's, vectorised.
+    The exponential is a Taylor polynomial, raised to the power 256 by squaring: accurate to 1e-9 for relevant terms,
+    and vectorised, unlike that of the math library.
     """
     n = x.shape[1]
     row = np.empty(n)
@@ -135,41 +134,41 @@ def soft_sum(x: Columns, g: Columns, sharpness: float, reference: float) -> floa
             t *= t
             row[j] = t
             total += t
-        _pull(x, g, i, row)
+        _add_gradient(x, g, i, row)
     return total
 
 
 @compiled_in_any_order
-def near_pairs(x: Columns, least: float) -> tuple[Numbers, Numbers]:
-    """The pairs of cosine above `least`: the later partners of point i are `partner[start[i]:start[i + 1]]`."""
+def near_pairs(x: Columns, threshold: float) -> tuple[Numbers, Numbers]:
+    """The pairs with cosine above `threshold`: the later partners of point i are `partner[start[i]:start[i + 1]]`."""
     n = x.shape[1]
     row = np.empty(n)
     start = np.zeros(n + 1, np.int64)
     partner = np.empty(8 * n, np.int32)
-    found = 0
+    count = 0
     for i in range(n):
         cosines(x, i, row)
         for j in range(i + 1, n):
-            if row[j] > least:
-                if found == len(partner):
-                    longer = np.empty(2 * found, np.int32)
-                    longer[:found] = partner
-                    partner = longer
-                partner[found] = j
-                found += 1
-        start[i + 1] = found
-    return start, partner[:found]
+            if row[j] > threshold:
+                if count == len(partner):
+                    grown = np.empty(2 * count, np.int32)
+                    grown[:count] = partner
+                    partner = grown
+                partner[count] = j
+                count += 1
+        start[i + 1] = count
+    return start, partner[:count]
 
 
 @compiled_in_any_order
 def soft_sum_near(x: Points, g: Points, sharpness: float, reference: float, start: Numbers, partner: Numbers) -> float:
-    """`soft_sum` over listed pairs, of points in rows."""
+    """`soft_sum` over the listed pairs, with points as rows."""
     n, d = x.shape
     g[:] = 0.0
     total = 0.0
     for i in range(n):
-        for place in range(start[i], start[i + 1]):
-            j = partner[place]
+        for index in range(start[i], start[i + 1]):
+            j = partner[index]
             if d == 3:
                 c = x[i, 0] * x[j, 0] + x[i, 1] * x[j, 1] + x[i, 2] * x[j, 2]
             else:
@@ -197,7 +196,7 @@ GAUSSIAN, LAPLACE, RIESZ = 0, 1, 2
 
 @compiled
 def kernel_at(r2: float, kind: int, distance: int, parameter: float) -> tuple[float, float]:
-    """Value and derivative by the squared chord of the kernels in `unclump.kernels`."""
+    """Value and derivative, with respect to the squared chord, of a kernel in `unclump.kernels`."""
     squared, slope = r2, 1.0
     if distance == GEODESIC:
         theta = 2 * math.atan2(math.sqrt(r2), math.sqrt(max(4 - r2, 0.0)))
@@ -223,7 +222,7 @@ def kernel_at(r2: float, kind: int, distance: int, parameter: float) -> tuple[fl
 
 @compiled_in_any_order
 def kernel_sum(x: Points, g: Points, kind: int, distance: int, parameter: float) -> float:
-    """The sum of a kernel over all pairs, and its gradient; infinite where points coincide."""
+    """The sum of a kernel over all pairs, and its gradient; infinite if points coincide."""
     n, d = x.shape
     g[:] = 0.0
     total = 0.0

@@ -1,4 +1,4 @@
-r"""Polish: the best code near a given one, to the last digit, by a primal-dual interior-point method.
+r"""Polish: the local optimum near a code, to full precision, by a primal-dual_size interior-point method.
 
 The largest cosine is the least :math:`\tau` with :math:`\langle x_i, x_j \rangle \le \tau` for all near pairs. With
 slacks :math:`s`, multipliers :math:`\lambda`, :math:`A` the rows of tangent gradients of the cosines and
@@ -9,8 +9,8 @@ slacks :math:`s`, multipliers :math:`\lambda`, :math:`A` the rows of tangent gra
     \begin{bmatrix} \delta \\ \Delta\tau \end{bmatrix}
     = \begin{bmatrix} -A^\top \mu S^{-1} 1 \\ 1^\top \mu S^{-1} 1 - 1 \end{bmatrix}.
 
-H is the Lagrangian's Hessian on the product of spheres, made convex where the matrix is indefinite. Slacks are
-measured, never extrapolated.
+H is the Lagrangian's Hessian on the product of spheres, made convex if the matrix is indefinite. Slacks are computed
+from the points, never extrapolated.
 """
 
 import math
@@ -22,7 +22,7 @@ from unclump.codes.search.anneal import columns
 from unclump.codes.search.descent import normalise
 from unclump.codes.search.newton import multiplier_step, newton_step, tangent_bases
 from unclump.codes.search.pair_sums import largest_cosine, near_pairs
-from unclump.codes.search.skyline import block_starts, row_places
+from unclump.codes.search.skyline import block_starts, row_offsets
 from unclump.ops.native.compiler import compiled, compiled_in_any_order
 
 Points = Float[np.ndarray, "n d"]
@@ -31,19 +31,19 @@ Numbers = Int[np.ndarray, " m"]
 
 
 @compiled
-def least_square(x: Points) -> float:
-    """The least squared chord, by differences of coordinates among the nearest pairs."""
+def smallest_squared_chord(x: Points) -> float:
+    """The smallest squared chord, from coordinate differences of the closest pairs."""
     largest = largest_cosine(columns(x))
     start, partner = near_pairs(columns(x), largest - 1e-9)
     least = 4.0
     for i in range(len(x)):
-        for place in range(start[i], start[i + 1]):
-            least = min(least, _square(x, i, partner[place]))
+        for index in range(start[i], start[i + 1]):
+            least = min(least, _squared_chord(x, i, partner[index]))
     return least
 
 
 @compiled_in_any_order
-def _square(x: Points, i: int, j: int) -> float:
+def _squared_chord(x: Points, i: int, j: int) -> float:
     square = 0.0
     for k in range(x.shape[1]):
         square += (x[i, k] - x[j, k]) ** 2
@@ -52,8 +52,8 @@ def _square(x: Points, i: int, j: int) -> float:
 
 @compiled
 def _pairs(x: Points, reach: float) -> tuple[Numbers, Numbers]:
-    """Pairs within `reach` times the least chord."""
-    square = reach * reach * least_square(x)
+    """The pairs within `reach` times the smallest chord."""
+    square = reach * reach * smallest_squared_chord(x)
     start, partner = near_pairs(columns(x), 1 - square / 2)
     first = np.empty(len(partner), np.int64)
     for i in range(len(x)):
@@ -63,29 +63,29 @@ def _pairs(x: Points, reach: float) -> tuple[Numbers, Numbers]:
 
 @compiled
 def _slacks(x: Points, tau: float, first: Numbers, second: Numbers) -> Values:
-    """How far each cosine is below tau, where tau is given as half a squared chord: 1 - cosine."""
+    """The slack of each pair, where tau stands for one minus the bound on the cosines: half a squared chord."""
     slack = np.empty(len(first))
     for e in range(len(first)):
-        slack[e] = _square(x, first[e], second[e]) / 2 - tau
+        slack[e] = _squared_chord(x, first[e], second[e]) / 2 - tau
     return slack
 
 
 @compiled
 def _layout(n: int, t: int, first: Numbers, second: Numbers) -> tuple[Numbers, Numbers]:
-    """Starts and places of the rows of the matrix, where the second point of a pair is the later one."""
-    begin = np.arange(n)
+    """Starts and offsets of the matrix rows; the second point of a pair is the later one."""
+    earliest = np.arange(n)
     for e in range(len(first)):
-        begin[second[e]] = min(begin[second[e]], first[e])
+        earliest[second[e]] = min(earliest[second[e]], first[e])
     rows = np.zeros(n * t + 1, np.int64)
     for i in range(n):
-        rows[i * t : (i + 1) * t] = begin[i] * t
+        rows[i * t : (i + 1) * t] = earliest[i] * t
     starts = block_starts(rows)
-    return starts, row_places(starts)
+    return starts, row_offsets(starts)
 
 
 @compiled
 def _moves(step: Values, bases: Float[np.ndarray, "n t d"]) -> tuple[float, Points]:
-    """The points' moves in space, and the longest."""
+    """The longest move, and all moves in coordinates of the space."""
     n, t, d = bases.shape
     moves = np.zeros((n, d))
     longest = 0.0
@@ -101,39 +101,39 @@ def _moves(step: Values, bases: Float[np.ndarray, "n t d"]) -> tuple[float, Poin
 
 @compiled
 def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) -> float:
-    """Improve a code in place, or leave it as it is.
+    """Improve a code in place; if no step improves it, leave it unchanged.
 
     Args:
-        x: The points, of length one, near a local optimum.
-        reach: Pairs within this multiple of the least chord take part. Where others come as near, it ends: call it
-            again.
-        steps: At most; from near an optimum, 25 are enough.
-        stop: Nonzero to end early.
+        x: Unit rows, near a local optimum.
+        reach: Pairs within this multiple of the smallest chord are constraints. If other pairs come closer than these
+            allow, it stops: call it again.
+        steps: Maximum number; near an optimum, 25 are enough.
+        stop: Nonzero to stop early.
 
     Returns:
-        The least squared chord.
+        The smallest squared chord.
     """
     n, d = x.shape
-    best_square: float = least_square(x)
+    best_square: float = smallest_squared_chord(x)
     if best_square < 1e-12:  # coinciding points have no gradient
         return best_square
     order = np.argsort(x[:, d - 1])
     y = x[order].copy()
     first, second = _pairs(y, reach)
-    starts, place = _layout(n, d - 1, first, second)
-    matrix = np.empty(place[len(starts)])
-    room = (reach - 1) * math.sqrt(best_square) / 4
-    tau = 0.997 * best_square / 2  # one less the bound on the cosines: it keeps the digits
+    starts, offset = _layout(n, d - 1, first, second)
+    matrix = np.empty(offset[len(starts)])
+    max_move = (reach - 1) * math.sqrt(best_square) / 4
+    tau = 0.997 * best_square / 2  # one minus the bound on the cosines, without cancellation
     slack = _slacks(y, tau, first, second)
     mu = 1 / np.sum(1 / slack)
     multiplier = mu / slack
     for _ in range(steps):
         bases = tangent_bases(y)
-        solvable, gradients, step = newton_step(y, bases, first, second, slack, multiplier, mu, matrix, starts, place)
+        solvable, gradients, step = newton_step(y, bases, first, second, slack, multiplier, mu, matrix, starts, offset)
         longest, moves = _moves(step, bases)
         if stop[0] != 0 or not solvable or not 0 < longest < np.inf:
             break
-        size = min(1.0, room / longest)
+        size = min(1.0, max_move / longest)
         trial, trial_slack, tau_change = y, slack, step[n * (d - 1)]
         for _ in range(12):
             trial = y + size * moves
@@ -144,14 +144,14 @@ def polish(x: Points, reach: float, steps: int, stop: UInt8[np.ndarray, "1"]) ->
             size *= 0.6
         else:
             break
-        dual, multiplier = multiplier_step(gradients, step, first, second, slack, multiplier, mu, tau_change)
+        dual_size, multiplier = multiplier_step(gradients, step, first, second, slack, multiplier, mu, tau_change)
         y, slack, tau = trial, trial_slack, tau - size * tau_change
-        square = least_square(y)
+        square = smallest_squared_chord(y)
         if square > best_square:
             best_square = square
             x[order] = y
         gap = np.sum(multiplier * slack) / len(slack)
-        if gap < 1e-17 or square / 2 < tau:  # done; or a pair that takes no part has come too near
+        if gap < 1e-17 or square / 2 < tau:  # converged, or a pair outside the constraints came too close
             break
-        mu = gap * (0.1 if min(size, dual) > 0.7 else 0.5)
+        mu = gap * (0.1 if min(size, dual_size) > 0.7 else 0.5)
     return best_square

@@ -1,4 +1,4 @@
-"""Restarts on several threads, until they are done, enough is reached, time is up, or Ctrl-C."""
+"""Restarts on several threads, until all are done, a sufficient score is reached, time is up, or Ctrl-C."""
 
 import itertools
 import math
@@ -15,12 +15,12 @@ from tqdm import tqdm
 Points = Float[np.ndarray, "n d"]
 Flag = UInt8[np.ndarray, "1"]
 
-_LOOK = 0.05  # seconds between two looks at the clock
+_POLL_SECONDS = 0.05
 
 
 @dataclass
-class Found:
-    """What a restart came to."""
+class Candidate:
+    """A code with its score, and the work it took."""
 
     points: Points
     score: float
@@ -29,39 +29,39 @@ class Found:
     hops: int = 0
 
 
-# The number of a restart, a flag that ends it early, and where to report the best score.
-Search = Callable[[int, Flag, Callable[[float], None]], Found]
+# Takes the number of a restart, a flag that ends it early, and a callback for the best score.
+Search = Callable[[int, Flag, Callable[[float], None]], Candidate]
 
 
 def compile_loops(search: Search) -> None:
-    """Run a small search, so that no time limit is spent on compiling."""
+    """Run a small search, so that compiling does not count towards the time limit."""
     search(0, np.zeros(1, np.uint8), lambda score: None)
 
 
-def best_of(
+def run_restarts(
     search: Search,
     *,
     restarts: int | None,
     time_limit: float | None,
-    enough: float,
+    sufficient_score: float,
     progress: bool,
     describe: Callable[[float], str],
-) -> Found:
+) -> Candidate:
     """The best result of restarts 0, 1, 2, ..., the first of equals, with the starts and hops of all.
 
     Args:
-        search: Called with the number of a restart, a flag that ends it early, and a function to report scores to.
-        restarts: How many. None goes on until time is up.
+        search: Called with the number of a restart, a flag that ends it early, and a callback for scores.
+        restarts: Number of restarts. None continues until time is up.
         time_limit: Seconds.
-        enough: A score at which no further restart is begun. Those before it are waited for, and what is better still
-            is no better, so that the result does not depend on which thread was faster.
-        progress: Show a bar, with what `describe` makes of the best score.
-        describe: See `progress`.
+        sufficient_score: No restart begins once it is reached. Earlier restarts are awaited, and all scores above it
+            count as equal, so that the result does not depend on the speed of threads.
+        progress: Show a progress bar with the best score.
+        describe: Formats the score for the progress bar.
     """
     deadline = math.inf if time_limit is None else time.monotonic() + time_limit
     numbers = itertools.count() if restarts is None else iter(range(restarts))
-    running: dict[Future[Found], tuple[int, Flag]] = {}
-    best: tuple[float, int, Found] | None = None
+    running: dict[Future[Candidate], tuple[int, Flag]] = {}
+    best: tuple[float, int, Candidate] | None = None
     starts = hops = 0
     reported = -math.inf
     threads = max(1, torch.get_num_threads())
@@ -70,26 +70,26 @@ def best_of(
         nonlocal reported
         reported = max(reported, score)
 
-    def finish(future: Future[Found]) -> None:
+    def finish(future: Future[Candidate]) -> None:
         nonlocal best, starts, hops
-        found = future.result()
+        candidate = future.result()
         number, _ = running.pop(future)
-        starts, hops = starts + found.starts, hops + found.hops
-        rank = min(found.score, enough), -number
+        starts, hops = starts + candidate.starts, hops + candidate.hops
+        rank = min(candidate.score, sufficient_score), -number
         if best is None or rank > best[:2]:
-            best = *rank, found
+            best = *rank, candidate
 
-    # Threads of this call alone: those of a pool that outlives it would be missing after a fork.
+    # A pool per call: the threads of a longer-lived one would be missing after a fork.
     with ThreadPoolExecutor(threads, thread_name_prefix="unclump") as pool:
         try:
             with tqdm(total=restarts, disable=not progress, unit="restart") as bar:
                 while True:
-                    late = time.monotonic() >= deadline
-                    reached = best is not None and best[0] >= enough
+                    is_late = time.monotonic() >= deadline
+                    is_sufficient = best is not None and best[0] >= sufficient_score
                     for number, flag in running.values():
-                        if late or (best is not None and reached and number > -best[1]):
+                        if is_late or (best is not None and is_sufficient and number > -best[1]):
                             flag[0] = 1
-                    while len(running) < threads and not reached and (not late or starts == len(running) == 0):
+                    while len(running) < threads and not is_sufficient and (not is_late or starts == len(running) == 0):
                         number = next(numbers, -1)
                         if number < 0:
                             break
@@ -97,7 +97,7 @@ def best_of(
                         running[pool.submit(search, number, flag, report)] = number, flag
                     if not running:
                         break
-                    for future in wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED).done:
+                    for future in wait(running, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED).done:
                         finish(future)
                         bar.update()
                     if reported > -math.inf:
@@ -110,5 +110,5 @@ def best_of(
                 flag[0] = 1
         for future in list(running):
             finish(future)
-    assert best is not None  # the first restart is begun whatever the time
+    assert best is not None  # the first restart always runs
     return replace(best[2], starts=starts, hops=hops)

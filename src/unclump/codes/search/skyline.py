@@ -1,8 +1,8 @@
-r"""Cholesky factors of symmetric matrices whose rows are stored from their first nonzero: the fill stays within.
+r"""Skyline Cholesky: rows of a symmetric matrix are stored from their first nonzero, which also bounds the fill-in.
 
-Points sorted along an axis have their neighbours near them in the order, so that a row of the normal equations of a
-thousand points on the sphere in 3-D starts shortly before its diagonal. Rows come in blocks of four that start
-together, which share what they read.
+Points sorted along an axis are close to their neighbours in this order, so that a row of the normal equations of a
+thousand points on the sphere in 3-D starts shortly before its diagonal. Rows are processed in blocks of four with a
+common start, so that loads are shared.
 """
 
 import math
@@ -16,37 +16,37 @@ Values = Float[np.ndarray, " k"]
 Numbers = Int[np.ndarray, " m"]
 
 BLOCK = 4
-_HUGE = 1e150  # in the place of a pivot that is all rounding: its unknown becomes zero
+_HUGE = 1e150  # replaces a pivot that is only rounding error, so that its unknown becomes zero
 
 
 @compiled
 def block_starts(first: Numbers) -> Numbers:
-    """The starts of the rows, made multiples of four and the same for each four rows, with rows added to fill them."""
+    """Row starts rounded down to multiples of four, common to each block of four rows; pads the last block."""
     size = -(-len(first) // BLOCK) * BLOCK
     starts = np.empty(size, np.int64)
     for block in range(0, size, BLOCK):
-        least = block
+        first_start = block
         for i in range(block, min(block + BLOCK, len(first))):
-            least = min(least, first[i])
-        starts[block : block + BLOCK] = least // BLOCK * BLOCK
+            first_start = min(first_start, first[i])
+        starts[block : block + BLOCK] = first_start // BLOCK * BLOCK
     return starts
 
 
 @compiled
-def row_places(starts: Numbers) -> Numbers:
-    """Where column 0 of each row would lie: entry (i, j) is at `place[i] + j`, for j >= starts[i]. Last: the size."""
-    place = np.empty(len(starts) + 1, np.int64)
+def row_offsets(starts: Numbers) -> Numbers:
+    """Entry (i, j) is stored at `offset[i] + j`, for j >= starts[i]; the last offset is the total size."""
+    offset = np.empty(len(starts) + 1, np.int64)
     length = 0
     for i in range(len(starts)):
-        place[i] = length - starts[i]
+        offset[i] = length - starts[i]
         length += i // BLOCK * BLOCK + BLOCK - starts[i]
-    place[len(starts)] = length
-    return place
+    offset[len(starts)] = length
+    return offset
 
 
 @compiled_in_any_order
 def _products(a: Values, p: int, p_step: int, q: int, q_step: int, count: int, out: Float[np.ndarray, "4 4"]) -> None:
-    """Inner products of four runs of the values with four others, two by two."""
+    """Inner products of four rows with four others, two columns at a time."""
     for c in range(0, BLOCK, 2):
         r, s = a[q + c * q_step : q + c * q_step + count], a[q + (c + 1) * q_step : q + (c + 1) * q_step + count]
         e, f = a[p : p + count], a[p + p_step : p + p_step + count]
@@ -66,33 +66,33 @@ def _products(a: Values, p: int, p_step: int, q: int, q_step: int, count: int, o
 
 
 @compiled_in_any_order
-def factorise(a: Values, starts: Numbers, place: Numbers, least: float) -> bool:
-    """Replace the lower triangle by its Cholesky factor; False, with the values spoilt, if it is not semidefinite.
+def factorise(a: Values, starts: Numbers, offset: Numbers, threshold: float) -> bool:
+    """Replace the lower triangle by its Cholesky factor; False, with invalid values, if it is not semidefinite.
 
-    A pivot below `least` of its diagonal entry is rounding: where points may rotate all together, or move freely.
+    A pivot below `threshold` times its diagonal entry is rounding error, as for a common rotation or a free point.
     """
     sums = np.empty((BLOCK, BLOCK))
     diagonal = np.empty(BLOCK)
     for i in range(0, len(starts), BLOCK):
-        i_step = place[i + 1] - place[i] if i + 1 < len(starts) else 0
+        i_step = offset[i + 1] - offset[i] if i + 1 < len(starts) else 0
         for r in range(BLOCK):
-            diagonal[r] = a[place[i + r] + i + r]
+            diagonal[r] = a[offset[i + r] + i + r]
         for j in range(starts[i], i + 1, BLOCK):
-            j_step = place[j + 1] - place[j]
+            j_step = offset[j + 1] - offset[j]
             low = max(starts[i], starts[j])
-            _products(a, place[i] + low, i_step, place[j] + low, j_step, j - low, sums)
+            _products(a, offset[i] + low, i_step, offset[j] + low, j_step, j - low, sums)
             for c in range(BLOCK):
-                column = place[j + c] + j
+                column = offset[j + c] + j
                 for r in range(c if i == j else 0, BLOCK):
-                    row = place[i + r] + j
+                    row = offset[i + r] + j
                     value = a[row + c] - sums[r, c]
                     for k in range(c):
                         value -= a[row + k] * a[column + k]
                     if i != j or r != c:
                         a[row + c] = value / a[column + c]
-                    elif value > least * diagonal[c]:
+                    elif value > threshold * diagonal[c]:
                         a[row + c] = math.sqrt(value)
-                    elif value > -least * max(diagonal[c], 0.0):
+                    elif value > -threshold * max(diagonal[c], 0.0):
                         a[row + c] = _HUGE
                     else:
                         return False
@@ -100,16 +100,16 @@ def factorise(a: Values, starts: Numbers, place: Numbers, least: float) -> bool:
 
 
 @compiled_in_any_order
-def solve(a: Values, starts: Numbers, place: Numbers, b: Values) -> None:
-    """Replace b by the solution, given the factor."""
+def solve(a: Values, starts: Numbers, offset: Numbers, b: Values) -> None:
+    """Replace b by the solution, from the Cholesky factor."""
     for i in range(len(starts)):
-        row = place[i]
+        row = offset[i]
         total = b[i]
         for k in range(starts[i], i):
             total -= a[row + k] * b[k]
         b[i] = total / a[row + i]
     for i in range(len(starts) - 1, -1, -1):
-        row = place[i]
+        row = offset[i]
         b[i] /= a[row + i]
         for k in range(starts[i], i):
             b[k] -= a[row + k] * b[i]

@@ -1,7 +1,7 @@
 r"""The solver: restarts from random and symmetric points, each followed by basin hopping, on all of torch's threads.
 
-A restart is a function of the seed and its number alone, so the result is the same on any number of threads. The loops
-are compiled by numba, at the first call on a machine.
+A restart depends only on the seed and its number, so the result is the same for any number of threads. The loops are
+compiled by numba on first use.
 """
 
 import math
@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
-from unclump.codes.search.pool import best_of, compile_loops
-from unclump.codes.search.starts import KINDS
+from unclump.codes.search.pool import compile_loops, run_restarts
+from unclump.codes.search.starts import START_KINDS
 from unclump.kernels import Kernel
 from unclump.ops import native
 
@@ -22,11 +22,11 @@ Points = Float[np.ndarray, "n d"]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A code, and what it took to find it."""
+    """A code, and the work it took to find it."""
 
     points: Points
     angle: float
-    """The least angle between two of the points, in radians."""
+    """The minimal angle between two of the points, in radians."""
     starts: int
     hops: int
     seconds: float
@@ -35,7 +35,7 @@ class Solution:
 
 @dataclass(frozen=True, eq=False)
 class EnergySolution(Solution):
-    """Points of low energy, and what it took to find them."""
+    """Points of low energy, and the work it took to find them."""
 
     energy: float
     """The sum of the kernel over all pairs."""
@@ -52,17 +52,17 @@ def solve(
     progress: bool = False,
     target: float | None = None,
 ) -> Solution:
-    """The points with the largest least angle that restarts and hops find.
+    """Search for the points with the largest minimal angle, by restarts and hops.
 
     Args:
-        n: How many points, at least two.
-        d: In how many dimensions, at least two.
-        restarts: How many restarts. None is a number that depends on the size or, with a time limit, no limit.
+        n: Number of points, at least two.
+        d: Dimension, at least two.
+        restarts: Number of restarts. None chooses it by the size or, with a time limit, sets no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
         time_limit: Seconds after which the best so far is returned; compiling the loops does not count.
         init: How to start: "random", "cyclic" (orbits of a rotation), "antipodal" (pairs of opposite points), "blocks"
-            (orthonormal bases and their negatives), or points to improve. None takes turns.
-        progress: Show a bar on stderr, with the best angle so far in degrees.
+            (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
+        progress: Show a progress bar on stderr with the best angle so far in degrees.
         target: An angle in radians at which to stop, such as an upper bound.
 
     Returns:
@@ -73,24 +73,24 @@ def solve(
         >>> print(f"{math.degrees(solution.angle):.10f}")
         109.4712206345
     """
-    began = time.monotonic()
-    _check(n, d, restarts, seed, time_limit, init)
+    start_time = time.monotonic()
+    _validate(n, d, restarts, seed, time_limit, init)
     if target is not None:
         check_number("target", target)
-    from unclump.codes.search.restart import REACHED, CodeSearch, effort
+    from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
 
     if time_limit is not None:
         compile_loops(CodeSearch(5, 3, seed, None, math.inf))
-    search = CodeSearch(n, d, seed, _unit(init), math.inf if target is None else target)
-    found = best_of(
+    search = CodeSearch(n, d, seed, _unit_init(init), math.inf if target is None else target)
+    best = run_restarts(
         search,
         restarts=effort(n, d).restarts if restarts is None and time_limit is None else restarts,
         time_limit=time_limit,
-        enough=search.target - REACHED,
+        sufficient_score=search.target - TARGET_TOLERANCE,
         progress=progress,
         describe=lambda angle: f"{math.degrees(angle):.8f}°",
     )
-    return Solution(found.points, found.score, found.starts, found.hops, time.monotonic() - began, seed)
+    return Solution(best.points, best.score, best.starts, best.hops, time.monotonic() - start_time, seed)
 
 
 def minimal_energy(
@@ -104,17 +104,17 @@ def minimal_energy(
     init: Points | str | None = None,
     progress: bool = False,
 ) -> EnergySolution:
-    """The points with the least sum of a kernel over all pairs that restarts and hops find.
+    """Search for the points with the least sum of a kernel over all pairs, by restarts and hops.
 
     Args:
-        n: How many points, at least two.
-        d: In how many dimensions, at least two.
+        n: Number of points, at least two.
+        d: Dimension, at least two.
         kernel: Gaussian, Laplace or Riesz. Riesz with s = 1 is Thomson's problem of electrons on a sphere.
-        restarts: See `solve`, as for all that follows.
-        seed: See `restarts`.
-        time_limit: See `restarts`.
-        init: See `restarts`.
-        progress: Show a bar on stderr, with the least energy so far.
+        restarts: See `solve`.
+        seed: See `solve`.
+        time_limit: See `solve`.
+        init: See `solve`.
+        progress: Show a progress bar on stderr with the least energy so far.
 
     Example:
         >>> from unclump import Riesz
@@ -122,30 +122,30 @@ def minimal_energy(
         >>> print(f"{solution.energy:.10f}")  # six edges of the tetrahedron, sqrt(8 / 3) long
         3.6742346142
     """
-    began = time.monotonic()
-    _check(n, d, restarts, seed, time_limit, init)
+    start_time = time.monotonic()
+    _validate(n, d, restarts, seed, time_limit, init)
     check_kernel(kernel, Kernel)
     from unclump.codes.search.energy_search import EnergySearch, default_restarts, kernel_parameters
-    from unclump.codes.search.polish import least_square
-    from unclump.codes.search.restart import angle_of_square
+    from unclump.codes.search.polish import smallest_squared_chord
+    from unclump.codes.search.restart import angle_of_squared_chord
 
     parameters = kernel_parameters(kernel)
     if time_limit is not None:
         compile_loops(EnergySearch(5, 3, seed, None, parameters))
-    found = best_of(
-        EnergySearch(n, d, seed, _unit(init), parameters),
+    best = run_restarts(
+        EnergySearch(n, d, seed, _unit_init(init), parameters),
         restarts=default_restarts(n, d) if restarts is None and time_limit is None else restarts,
         time_limit=time_limit,
-        enough=math.inf,
+        sufficient_score=math.inf,
         progress=progress,
         describe=lambda score: f"{-score:.10g}",
     )
-    angle = angle_of_square(least_square(found.points))
-    seconds = time.monotonic() - began
-    return EnergySolution(found.points, angle, found.starts, found.hops, seconds, seed, -found.score)
+    angle = angle_of_squared_chord(smallest_squared_chord(best.points))
+    seconds = time.monotonic() - start_time
+    return EnergySolution(best.points, angle, best.starts, best.hops, seconds, seed, -best.score)
 
 
-def _check(
+def _validate(
     n: int, d: int, restarts: int | None, seed: int, time_limit: float | None, init: Points | str | None
 ) -> None:
     check_count("n", n, at_least=2)
@@ -156,14 +156,13 @@ def _check(
     if time_limit is not None:
         check_positive("time_limit", time_limit)
     if isinstance(init, str):
-        check_choice("init", init, KINDS)
+        check_choice("init", init, START_KINDS)
     elif init is not None:
         if not isinstance(init, np.ndarray):
-            raise TypeError(
-                f"expected init to be one of {', '.join(map(repr, KINDS))} or a NumPy array, got {type(init).__name__}"
-            )
+            kinds = ", ".join(map(repr, START_KINDS))
+            raise TypeError(f"expected init to be one of {kinds} or a NumPy array, got {type(init).__name__}")
         if init.shape != (n, d):
-            raise ValueError(f"expected init of shape ({n}, {d}), one row a point, got {init.shape}")
+            raise ValueError(f"expected init of shape ({n}, {d}), one row per point, got {init.shape}")
         lengths = np.linalg.norm(init.astype(np.float64), axis=1)
         if not np.all((lengths > 0) & np.isfinite(lengths)):
             raise ValueError("expected finite, nonzero rows in init; a row of zeros, NaN or infinity has no direction")
@@ -171,7 +170,7 @@ def _check(
         raise ModuleNotFoundError("the solver's loops need numba: pip install 'unclump[fast]'")
 
 
-def _unit(init: Points | str | None) -> Points | str | None:
+def _unit_init(init: Points | str | None) -> Points | str | None:
     if not isinstance(init, np.ndarray):
         return init
     x = init.astype(np.float64)

@@ -1,20 +1,20 @@
-"""Where the solver starts from: random points, and random points with an exact symmetry."""
+"""Starts of the solver: random points, and random points with an exact symmetry."""
 
 import math
 
 import numpy as np
 from jaxtyping import Float
 
-KINDS = ("random", "cyclic", "antipodal", "blocks")
+START_KINDS = ("random", "cyclic", "antipodal", "blocks")
 
 Points = Float[np.ndarray, "n d"]
 
 
-def start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
-    """Points of one of the `KINDS`, of length one; symmetric ones may coincide.
+def make_start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
+    """Unit points of one of the `START_KINDS`; points of symmetric starts may coincide.
 
     Example:
-        >>> x = start(6, 3, "antipodal", np.random.default_rng(0))
+        >>> x = make_start(6, 3, "antipodal", np.random.default_rng(0))
         >>> bool(np.all(x[::2] == -x[1::2]))
         True
     """
@@ -23,10 +23,10 @@ def start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
 
 
 def _random(n: int, d: int, generator: np.random.Generator) -> Points:
-    return _unit(generator.standard_normal((n, d)))
+    return _unit_rows(generator.standard_normal((n, d)))
 
 
-def _unit(x: Points) -> Points:
+def _unit_rows(x: Points) -> Points:
     projected: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
     return projected
 
@@ -37,40 +37,40 @@ def _antipodal(n: int, d: int, generator: np.random.Generator) -> Points:
 
 
 def _blocks(n: int, d: int, generator: np.random.Generator) -> Points:
-    """Random orthonormal bases and their negatives, the last one cut."""
+    """Random orthonormal bases and their negatives, the last one truncated."""
     count = -(-n // (2 * d))
     bases = np.linalg.qr(generator.standard_normal((count, d, d))).Q
     return np.stack([bases, -bases], axis=2).reshape(-1, d)[:n]
 
 
 def _cyclic(n: int, d: int, generator: np.random.Generator) -> Points:
-    """Orbits of one rotation, or rotation and reflection, of finite order, and points that it leaves where they are."""
-    order = _order(n, generator)
-    step = _isometry(d, order, generator)
+    """Orbits of a random isometry of finite order, and points that it fixes."""
+    order = _random_order(n, generator)
+    step = _random_isometry(d, order, generator)
     powers = [np.eye(d)]
     while len(powers) < n and not np.allclose(powers[-1] @ step, np.eye(d), atol=1e-9):
         powers.append(powers[-1] @ step)
     period = len(powers)
-    mean = np.mean(powers, axis=0)  # projects onto what is left in place
-    loose = n % period
+    mean = np.mean(powers, axis=0)  # projects onto the fixed subspace
+    leftover = n % period
     orbits = np.einsum("pij,nj->npi", np.stack(powers), _random(n // period, d, generator)).reshape(-1, d)
-    rest = _random(loose, d, generator)
+    rest = _random(leftover, d, generator)
     if np.trace(mean) > 0.5:
         rest = rest @ mean
-        if round(np.trace(mean)) == 1 and loose == 2:
+        if round(np.trace(mean)) == 1 and leftover == 2:
             rest[1] = -rest[0]
-    return _unit(np.concatenate([orbits, rest]))
+    return _unit_rows(np.concatenate([orbits, rest]))
 
 
-def _order(n: int, generator: np.random.Generator) -> int:
-    """An order whose orbits leave at most two points over; small ones are as likely as all larger together."""
+def _random_order(n: int, generator: np.random.Generator) -> int:
+    """A random order whose orbits leave at most two points over; in half of the cases at most six, if possible."""
     fits = [m for m in range(2, n + 1) if n % m <= 2]
     small = [m for m in fits if m <= 6]
     return int(generator.choice(small if small and generator.random() < 0.5 else fits))
 
 
-def _isometry(d: int, order: int, generator: np.random.Generator) -> Float[np.ndarray, "{d} {d}"]:
-    """Turns by multiples of one full turn's `order`-th part in random planes, and signs on what is left over."""
+def _random_isometry(d: int, order: int, generator: np.random.Generator) -> Float[np.ndarray, "{d} {d}"]:
+    """Rotations by random multiples of 2π/order in coordinate planes, and a random sign on an odd last axis."""
     matrix = np.eye(d)
     for k in range(0, d - 1, 2):
         turns = 1 if k == 0 else int(generator.integers(0, order))

@@ -1,0 +1,92 @@
+"""A table prepared for the report: its measured health, the directions of its rows, and their names."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from unclump.figures.data import pair_angles
+from unclump.geometry.sphere import angle
+from unclump.measures.rows import directions
+from unclump.report.text import render_name
+from unclump.tables.files import Table
+from unclump.tables.health import Health, health
+
+_CLOSEST_CANDIDATES = 40  # rows among which the closest pairs are searched
+_MAX_PAIRS, _MAX_VALUES = 1_000_000, 2**28  # sampled pairs, and coordinates read for them: all pairs would be too slow
+
+
+@dataclass(frozen=True, eq=False)
+class TableView:
+    """A table and its measurements.
+
+    Attributes:
+        file_name: The name of its file.
+        health: What was measured.
+        rows: The numbers of the rows that have a direction.
+        x: Their directions, in single precision.
+        pair_angles: The angles of all pairs, or of a random sample.
+    """
+
+    file_name: str
+    health: Health
+    rows: Int[Tensor, " n"]
+    x: Float[Tensor, "n d"]
+    pair_angles: Float[np.ndarray, " k"]
+
+    def name(self, row: int) -> str:
+        """The name of a row, or "row N" in a table without names."""
+        return f"row {row}" if self.health.names is None else self.health.names[row]
+
+    def render_name(self, row: int) -> str:
+        """The name as HTML, followed by the row number since names may repeat."""
+        number = "" if self.health.names is None else f' <small class="row">{row}</small>'
+        return render_name(self.name(row)) + number
+
+    @property
+    def has_all_pairs(self) -> bool:
+        """Whether `pair_angles` holds every pair rather than a sample."""
+        return len(self.pair_angles) == math.comb(len(self.rows), 2)
+
+    @cached_property
+    def closest_pairs(self) -> list[tuple[int, int, float]]:
+        """Disjoint pairs as (row, row, angle), closest first."""
+        candidates = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
+        points = self.x.double()  # single precision cannot separate near-duplicates
+        cosines = points[candidates] @ points.mT
+        cosines[torch.arange(len(candidates)), candidates] = -2  # exclude the row itself
+        nearest = cosines.argmax(dim=1)
+        angles = angle(points[candidates], points[nearest]).tolist()
+        pairs: list[tuple[int, int, float]] = []
+        used: set[int] = set()
+        for i, j, pair_angle in sorted(
+            zip(candidates.tolist(), nearest.tolist(), angles, strict=True), key=lambda pair: pair[2]
+        ):
+            if i not in used and j not in used:
+                used |= {i, j}
+                pairs.append((int(self.rows[i]), int(self.rows[j]), pair_angle))
+        return pairs
+
+    @property
+    def highlighted(self) -> list[Sequence[int]]:
+        """Groups of rows to highlight in a picture: the clumps, or the closest pairs if there are none."""
+        if self.health.clumps:
+            return [group.rows for group in self.health.clumps]
+        return [pair[:2] for pair in self.closest_pairs[:8]]
+
+
+def measure_table(table: Table, generator: torch.Generator, *, progress: bool) -> TableView:
+    """Measure the health of a table and the angles of its pairs."""
+    measured = health(table.points, names=table.names, generator=generator, progress=progress)
+    has_direction = torch.ones(len(table.points), dtype=torch.bool)
+    has_direction[[bad.row for bad in measured.bad_rows]] = False
+    rows = has_direction.nonzero().flatten()
+    kept = table.points if has_direction.all() else table.points[rows]
+    x = directions(kept.cpu()).float()
+    angles = pair_angles(x, limit=min(_MAX_PAIRS, _MAX_VALUES // x.shape[1]), generator=generator)
+    return TableView("table" if table.source is None else table.source.path.name, measured, rows, x, angles)
