@@ -1,6 +1,6 @@
 """Value and gradient of raw embeddings without compiled loops: ours beside textbook autograd, time, flops and bytes.
 
-    python benchmarks/reference.py [--quick] [--repeats 5] [--only NAME] [--output results/reference.json]
+    python benchmarks/reference.py [--quick] [--repeats 5] [--threads 2] [--only NAME] [--output results/reference.json]
 
 Compiled loops are switched off (NUMBA_DISABLE_JIT=1, set before unclump is imported): what remains is what a GPU,
 torch.compile and a plain install run. The other side is `textbook.py`. Both run in this process, in turns, and the best
@@ -219,10 +219,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="tiny sizes, one repeat")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="of torch; one is steadier where others use the machine")
     parser.add_argument("--only", metavar="NAME", help="objectives whose name contains this")
     parser.add_argument("--output", type=Path, default=Path("results/reference.json"))
     chosen = parser.parse_args()
     os.environ.update(LOOPS_OFF)
+    if chosen.threads:
+        torch.set_num_threads(chosen.threads)
     import unclump as uc
 
     settings, repeats, turn = (QUICK, 1, 0.0) if chosen.quick else (SETTINGS, chosen.repeats, A_TURN)
