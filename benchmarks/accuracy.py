@@ -117,15 +117,15 @@ def errors(objective, x):
     return {key: error if math.isfinite(error) else None for key, error in found.items()}
 
 
-def short(error):
+def scientific(error):
     return "-" if error is None else f"{error:.0e}"
 
 
 def print_table(found, tables, d, part):
     print(f"\nd = {d}, relative error of the {part}")
-    print(f"{'':<50}" + "".join(f"{name.replace('antipodes', 'opp.'):>11}" for name in tables))
+    print(f"{'':<50}" + "".join(f"{name.removesuffix(' off'):>16}" for name in tables))
     for name, row in found.items():
-        print(f"{name:<50}" + "".join(f"{short(row[f'{d}|{table}'][part]):>11}" for table in tables))
+        print(f"{name:<50}" + "".join(f"{scientific(row[f'{d}|{table}'][part]):>16}" for table in tables))
 
 
 def main():

@@ -92,7 +92,7 @@ def reference():
 `python benchmarks/reference.py`: value and gradient from raw embeddings with the compiled loops off, which is what a
 GPU, `torch.compile` and a plain install run, beside ten lines of textbook torch. All ratios are ours over the
 textbook's: below one is less. Alone, with a queue of a quarter as many rows (`against=`), and with a boolean mask
-(`weight=`). Time, on {found["threads"]} threads:
+(`weight=`). Time (threads: {found["threads"]}):
 
 {table(head, times)}
 
@@ -277,8 +277,11 @@ float32 beside float64 of the very same points: generic ones; with a few pairs a
 a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the difference over the
 norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or not finite.
 
-A unit row in float32 is known to about 6e-8. The direction between two rows that are θ apart is therefore known to
-about 6e-8 / θ, whatever the program; where near pairs dominate a gradient, no error is smaller than that."""
+Projection rounds unit rows to about 6e-8. The direction between two rows that are θ apart is then known to about
+6e-8 / θ, and so is a gradient in which such pairs dominate. Errors of order one have two causes: pairs within the
+precision of float32, which are taken to be further apart than they are, so that they separate; and gradients that are
+not determined in float64 either: of a determinant that vanishes (LogDet, Gaussian, 3 dimensions), of the angle between
+exact antipodes, of the length of a mean that is zero."""
 
 CODES = """# Codes that were found
 
