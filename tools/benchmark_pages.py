@@ -277,11 +277,13 @@ float32 beside float64 of the very same points: generic ones; with a few pairs a
 a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the difference over the
 norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or not finite.
 
-Projection rounds unit rows to about 6e-8. The direction between two rows that are θ apart is then known to about
-6e-8 / θ, and so is a gradient in which such pairs dominate. Errors of order one have two causes: pairs within the
-precision of float32, which are taken to be further apart than they are, so that they separate; and gradients that are
-not determined in float64 either: of a determinant that vanishes (LogDet, Gaussian, 3 dimensions), of the angle between
-exact antipodes, of the length of a mean that is zero."""
+Unit rows that are stored in float32 are rounded, by about 6e-8. The direction between two of them that are θ apart is
+then known to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
+
+Errors of order one have two causes: pairs within the precision of float32, which are taken to be further apart than
+they are, so that they separate; and gradients that are not determined in float64 either: of a determinant that
+vanishes (LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is
+zero."""
 
 CODES = """# Codes that were found
 
