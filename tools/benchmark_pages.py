@@ -1,4 +1,4 @@
-"""Write docs/speed.md and docs/codes_found.md from what the benchmarks wrote to results/.
+"""Write docs/speed.md, docs/precision.md and docs/codes_found.md from what the benchmarks wrote to results/.
 
 python tools/benchmark_pages.py [--check]
 """
@@ -63,6 +63,96 @@ def full_table():
 `python benchmarks/full_table.py`: value and gradient at n = {found["n"]:,}, d = {found["d"]}, beside textbook autograd.
 
 {table(["objective", "ours", "textbook", "ratio", "ours, memory", "textbook, memory"], rows)}"""
+
+
+def reference():
+    found = read("reference")
+    cells = {(row["objective"], row["setting"], row["use"]): row for row in found["rows"]}
+    objectives, settings, _ = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    uses = {"alone": "alone", "against": "queue", "weight": "mask"}
+    timed = [(setting, use) for setting in settings for use in ("alone", "against")]
+    times = [
+        [name, *(ratio(cells[name, setting, use]["ratios"]["time"]) for setting, use in timed)] for name in objectives
+    ]
+    large = settings[1]
+    counts = []
+    for name in objectives:
+        of_uses = [cells[name, large, use] for use in uses]
+        operations = [f"{row['ours']['operations']} / {row['textbook']['operations']}" for row in of_uses]
+        compared = [ratio(row["ratios"][key]) for key in ("flops", "bytes") for row in of_uses]
+        counts.append([name, *operations, *compared])
+    in_double, synchronising = (
+        sum(bool(row["ours"][key]) for row in found["rows"] if row["ours"]) for key in ("float64", "synchronising")
+    )
+    measured = sum(row["ours"] is not None for row in found["rows"])
+    head = ["objective", *(f"{setting}, {uses[use]}" for setting, use in timed)]
+    counted = [f"{what}, {use}" for what in ("operations", "flops", "bytes") for use in uses.values()]
+    return f"""## Without compiled loops
+
+`python benchmarks/reference.py`: value and gradient from raw embeddings with the compiled loops off, which is what a
+GPU, `torch.compile` and a plain install run, beside ten lines of textbook torch. All ratios are ours over the
+textbook's: below one is less. Alone, with a queue of a quarter as many rows (`against=`), and with a boolean mask
+(`weight=`). Time (threads: {found["threads"]}):
+
+{table(head, times)}
+
+Operations (ours / textbook), flops of matrix products and bytes written at {large}. Of {measured} cells, {in_double}
+compute something in float64, and {synchronising} wait for the device.
+
+{table(["objective", *counted], counts)}"""
+
+
+def ratio(value):
+    return "-" if value is None else f"{value:.2f}"
+
+
+def accuracy():
+    found = read("accuracy")
+    parts = []
+    for kind, title in (("reference", "Without compiled loops"), ("native", "With compiled loops")):
+        if kind in found:
+            tables = [f"Gradient:\n\n{errors(found[kind], 'gradient')}", f"Value:\n\n{errors(found[kind], 'value')}"]
+            parts += [f"## {title}", *tables]
+    option = " and `--native`" if "native" in found else ""
+    how = f"""`python benchmarks/accuracy.py`{option}: {found["n"]} points in 64 and in 3 dimensions, of which the worse
+counts; {found["pairs"]} near pairs."""
+    return "\n\n".join([how, *parts])
+
+
+COLUMNS = {
+    "generic": ["generic"],
+    **{f"{gap} rad": [f"near {gap}"] for gap in ("1e-02", "1e-03", "1e-04", "1e-05", "1e-06", "1e-07")},
+    **{f"cone {degrees}°": [f"cone {degrees}°"] for degrees in ("10", "1", "0.1")},
+    "antipodes": ["antipodes", "antipodes 1e-03 off"],
+}
+
+
+def errors(found, part):
+    """The worst error of each objective (a row) on tables of one sort (a column)."""
+
+    def worst(row, names):
+        cells = [cell[part] for key, cell in row.items() if key.split("|")[1] in names]
+        return "-" if None in cells else f"{max(cells):.0e}"
+
+    measured = {key.split("|")[1] for row in found.values() for key in row}
+    columns = {title: names for title, names in COLUMNS.items() if measured.issuperset(names)}
+    rows = [[plain_name(name), *(worst(row, names) for names in columns.values())] for name, row in found.items()]
+    return table(["objective", *columns], rows)
+
+
+def plain_name(name):
+    """Energy(Riesz(s=1.0, distance='chordal')) as Energy, Riesz 1, chordal."""
+    for old, new in (
+        ("distance=", ""),
+        ("'", ""),
+        ("gamma=", ""),
+        ("s=", ""),
+        ("))", ""),
+        (".0", ""),
+        ("(Riesz(", ", Riesz "),
+    ):
+        name = name.replace(old, new)
+    return name.replace("(Gaussian(", ", Gaussian ").replace("(Laplace(", ", Laplace ")
 
 
 def memory():
@@ -180,6 +270,21 @@ Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `
 Where there is a peer, a speed is a ratio to it in the same run; steps and whole tables are the best of several turns,
 in which the machine was least disturbed, all else is one run. MHE is `Energy`, MM is `MaxMin`."""
 
+PRECISION = """# How precise it is
+
+Written by `python tools/benchmark_pages.py` from what `benchmarks/accuracy.py` wrote to `results/`. Relative errors of
+float32 beside float64 of the very same points: generic ones; with a few pairs as near as the column says; all within
+a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the difference over the
+norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or not finite.
+
+Unit rows that are stored in float32 are rounded, by about 6e-8. The direction between two of them that are θ apart is
+then known to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
+
+Errors of order one have two causes: pairs within the precision of float32, which are taken to be further apart than
+they are, so that they separate; and gradients that are not determined in float64 either: of a determinant that
+vanishes (LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is
+zero."""
+
 CODES = """# Codes that were found
 
 Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`: searches from scratch,
@@ -189,7 +294,8 @@ without closed forms, without the catalogue."""
 def pages():
     """The text of every page, by its path."""
     parts = {
-        DOCS / "speed.md": (SPEED, steps, full_table, memory, scaling, race),
+        DOCS / "speed.md": (SPEED, steps, full_table, reference, memory, scaling, race),
+        DOCS / "precision.md": (PRECISION, accuracy),
         DOCS / "codes_found.md": (CODES, tammes, codes, thomson),
     }
     return {
