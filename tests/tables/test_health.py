@@ -182,7 +182,7 @@ def test_the_nearest_of_many_that_are_equally_far_in_single_precision_is_found(p
 def test_blocks_change_nothing(points, monkeypatch):
     x = points(100, 20)
     whole = neighbours(x, k=5, within=1.0)
-    monkeypatch.setattr("unclump.tables.neighbours._ENTRIES", 700)
+    monkeypatch.setattr("unclump.tables.neighbours.block_entries", lambda x: 700)
     parts = neighbours(x, k=5, within=1.0)
     assert torch.equal(whole.index, parts.index)
     assert torch.equal(whole.clump, parts.clump)

@@ -1,12 +1,11 @@
 r"""Who is near whom, and how much of it a change of the table has kept."""
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._arrays import Floats, as_tensor
 from unclump._checks import check_count, check_generator, check_rows, check_table
-from unclump.ops.nearest import nearest
+from unclump.ops.nearest import nearest_of_rows
 from unclump.ops.project import project
 
 
@@ -52,18 +51,6 @@ def neighbour_overlap(
         check_count("samples", samples)
         if samples < len(first):
             rows = torch.randperm(len(first), generator=generator)[:samples].sort().values
-    found = [nearest_rows(table, rows, neighbours) for table in (first, second)]
+    k = min(neighbours, len(first) - 1)
+    found = [nearest_of_rows(project(table), rows.to(table.device), k=k) for table in (first, second)]
     return (found[0].unsqueeze(2) == found[1].unsqueeze(1)).any(dim=2).double().mean().item()
-
-
-def nearest_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " m"], count: int) -> Int[Tensor, "m k"]:
-    """The `count` rows of a table nearest to each of some of its rows, these left out, nearest first.
-
-    In the table's precision, single at least.
-    """
-    points, rows = project(x), rows.to(x.device)
-    near, _ = nearest(points[rows], points, k=min(count + 1, len(points)))
-    # The row itself may be among them, in any place where others coincide with it; otherwise the last goes.
-    itself = near == rows.unsqueeze(1)
-    itself[:, -1] |= ~itself.any(dim=1)
-    return near[~itself].view(len(rows), -1)

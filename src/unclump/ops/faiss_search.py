@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from unclump._precision import widen
 from unclump.geometry.sphere import chord
-from unclump.ops.nearest import nearest as exact_nearest
+from unclump.ops.nearest import nearest_of_rows
 
 NEIGHBOURS = ("exact", "faiss")
 
@@ -42,7 +42,7 @@ def nearest(x: Float[Tensor, "n d"]) -> tuple[Int[Tensor, " n"], float]:
     """
     x = x.detach()
     rows = torch.arange(min(_SAMPLE, len(x)), device=x.device) * len(x) // min(_SAMPLE, len(x))
-    closest = _nearest_of(x, rows)
+    closest = nearest_of_rows(x, rows)[:, 0]
     table = np.ascontiguousarray(x.cpu().float().numpy())
     with _faiss_on_our_threads() as faiss:
         index = _inverted_file(faiss, table)
@@ -77,12 +77,6 @@ def _search(index: Any, points: Float[np.ndarray, "k d"], rows: Int[Tensor, " k"
     two = torch.from_numpy(index.search(points, 2)[1]).to(rows.device)
     other = torch.where(two[:, 0] == rows, two[:, 1], two[:, 0])
     return torch.where(other < 0, (rows + 1) % index.ntotal, other)  # NaN has no neighbour: any row is as good
-
-
-def _nearest_of(x: Float[Tensor, "n d"], rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
-    """The nearest of each of the rows, by comparison with all."""
-    two = exact_nearest(x[rows], x, k=2)[0]
-    return torch.where(two[:, 0] == rows, two[:, 1], two[:, 0])
 
 
 def _recall(x: Tensor, rows: Tensor, found: Tensor, closest: Tensor) -> float:

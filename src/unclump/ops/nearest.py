@@ -54,6 +54,14 @@ def nearest(
     return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
 
 
+def nearest_of_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " a"], *, k: int = 1) -> Int[Tensor, "a k"]:
+    """The row numbers of the k nearest others of some rows of a table, nearest first; no gradient."""
+    near, _ = nearest(x[rows], x, k=k + 1)
+    itself = near == rows.unsqueeze(1)
+    itself[:, -1] |= ~itself.any(dim=1)  # where others coincide with a row, it may not be among its own neighbours
+    return near[~itself].view(len(rows), k)
+
+
 def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
     return x.new_empty((*x.shape[:2], k), dtype=torch.long), x.new_empty((*x.shape[:2], k))
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from unclump.figures.data import pair_angles
 from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
+from unclump.ops.nearest import nearest_of_rows
 from unclump.report.text import render_name
 from unclump.tables.files import Table
 from unclump.tables.health import Health, health
@@ -58,9 +59,7 @@ class TableView:
         """Disjoint pairs as (row, row, angle), closest first."""
         candidates = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
         points = self.x.double()  # single precision cannot separate near-duplicates
-        cosines = points[candidates] @ points.mT
-        cosines[torch.arange(len(candidates)), candidates] = -2  # exclude the row itself
-        nearest = cosines.argmax(dim=1)
+        nearest = nearest_of_rows(points, candidates)[:, 0]
         angles = angle(points[candidates], points[nearest]).tolist()
         pairs: list[tuple[int, int, float]] = []
         used: set[int] = set()
