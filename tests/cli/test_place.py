@@ -57,7 +57,7 @@ def test_names_that_have_a_file_of_their_own(capsys):
     Path("names.txt").write_text("".join(f"w{i}\n" for i in range(30)))
     assert main(["place", "vectors.npy", "--names", "names.txt", "--new", "tokens.txt", "-o", "out.npy"]) == 0
     assert len(uc.load("out.npy").points) == 33
-    assert "those are the lines of names.txt, then of tokens.txt" in capsys.readouterr().out
+    assert "they are the lines of names.txt, then of tokens.txt" in capsys.readouterr().out
 
 
 def test_in_place():
@@ -92,7 +92,7 @@ REFUSED = {
     "repeated": ("a\nb\n\x1b\n\x1b\n", ["words.npz", *NEW, *OUT], r"line 4: '\x1b' is on line 3 already"),
     "empty line": ("a\n\nb\n", ["words.npz", *NEW, *OUT], "line 2 is empty"),
     "empty": ("\n", ["words.npz", *NEW, *OUT], "tokens.txt: is empty"),
-    "space": ("a b\n", ["words.npz", *NEW, "-o", "out.bin"], "row 30 is called 'a b'"),
+    "space": ("a b\n", ["words.npz", *NEW, "-o", "out.bin"], "row 30 is 'a b'"),
     "itself": (None, ["words.npz", *NEW, "-o", "words.npz"], "allow it with --in-place"),
     "model": (folder, ["model", "--count", "2", "-o", "other"], "its tokenizer and head would not fit"),
     "aligned": (aligned, ["aligned.npz", "--count", "2", *OUT], "'counts' of"),

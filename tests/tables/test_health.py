@@ -25,7 +25,7 @@ GLOVE = DATA / "glove6B_100d_top50k.npz"
 def few_simulations(monkeypatch, request):
     """Tables below 20 rows are compared with 19 uniform ones, which is quicker."""
     if "all_simulations" not in request.fixturenames:
-        monkeypatch.setattr(sys.modules["unclump.health"], "_SIMULATIONS", 19)
+        monkeypatch.setattr(sys.modules["unclump.tables.health"], "_SIMULATIONS", 19)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from unclump._checks import check_choice
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.cli._tables import read_lines
 from unclump.objectives import Objective, objective
 from unclump.tables.files import FileError, Table
@@ -24,7 +24,7 @@ def objective_of(name: str, options: Sequence[str], seed: int) -> Objective:
     for option in options:
         key, equals, text = option.partition("=")
         if not equals or not key or not text:
-            raise ValueError(f"expected --option KEY=VALUE, such as circles=13 or kernel.s=2, got '{shown(option)}'")
+            raise ValueError(f"expected --option KEY=VALUE, such as circles=13 or kernel.s=2, got '{sanitise(option)}'")
         of_kernel = key.startswith("kernel.")
         check_choice(f"the option of {name}", "kernel" if of_kernel else key, usual.choices or ("none at all",))
         if of_kernel:
@@ -65,15 +65,15 @@ def rows_listed(path: Path, table: Table) -> list[int]:
         if text in named:
             if number is not None and number < rows and named[text] != [number]:
                 raise FileError(
-                    f"{shown(path)}: line {line}: '{shown(text)}' is the name of row {named[text][0]} and the number "
-                    f"of another; write #{named[text][0]} or #{number}"
+                    f"{sanitise(path)}: line {line}: '{sanitise(text)}' is the name of row {named[text][0]} and the "
+                    f"number of another; write #{named[text][0]} or #{number}"
                 )
             found.update(named[text])
         elif number is None:
-            known = f"no row is called '{shown(text)}'" if named else f"'{shown(text)}' is no row number"
-            raise FileError(f"{shown(path)}: line {line}: {known}; list rows that are in the table")
+            known = f"no row is called '{sanitise(text)}'" if named else f"'{sanitise(text)}' is no row number"
+            raise FileError(f"{sanitise(path)}: line {line}: {known}; list rows that are in the table")
         elif number >= rows:
-            raise FileError(f"{shown(path)}: line {line}: there is no row {number}; the last one is {rows - 1}")
+            raise FileError(f"{sanitise(path)}: line {line}: there is no row {number}; the last one is {rows - 1}")
         else:
             found.add(number)
     return sorted(found)

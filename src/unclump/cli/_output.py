@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unclump._atomic_write import replacing
+from unclump._atomic_write import replace_file
 
 if TYPE_CHECKING:
     from unclump.codes import Code
@@ -36,5 +36,5 @@ def write_points(path: Path, code: "Code") -> None:
         np.savetxt(buffer, points, delimiter=",", fmt="%.17g")
     else:
         buffer.write((json.dumps({**facts(code), "points": points.tolist()}, indent=1) + "\n").encode())
-    with replacing(path) as file:
+    with replace_file(path) as file:
         file.write(buffer.getvalue())

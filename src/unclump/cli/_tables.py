@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.tables.files import FileError, Table, bad_rows, check_target, load
-from unclump.tables.files._refusals import about, check_regular
+from unclump.tables.files._validation import check_regular, prefix_errors
 
 _MOST_LISTED = 5
 # Advice of the library, and what it is on the command line.
@@ -18,7 +18,7 @@ _ADVICE = {
     "allow it with in_place=True": "allow it with --in-place",
     "; write .npz, .txt, .csv or .parquet, or drop them: names=None": "; write .npz, .txt, .csv or .parquet",
     "; write .npz, or drop them: names=None": "; write .npz",
-    "; give names, or write .npy": "; give --names, or write .npy",
+    "; add names, or write .npy": "; add --names FILE, or write .npy",
 }
 
 
@@ -47,12 +47,12 @@ def read_table(chosen: argparse.Namespace) -> Table:
     bad = bad_rows(table)
     if bad:
         listed = [
-            f"row {row.row}" + ("" if row.name is None else f" '{shown(row.name)}'") + f" is {row.fault}"
+            f"row {row.row}" + ("" if row.name is None else f" '{sanitise(row.name)}'") + f" is {row.fault}"
             for row in bad[:_MOST_LISTED]
         ]
         more = f", and {len(bad) - _MOST_LISTED} more" if len(bad) > _MOST_LISTED else ""
         raise FileError(
-            f"{shown(chosen.file)}: {', '.join(listed)}{more}: such a row has no direction; drop it or give it one"
+            f"{sanitise(chosen.file)}: {', '.join(listed)}{more}: such a row has no direction; drop it or give it one"
         )
     return table
 
@@ -65,7 +65,7 @@ def output_of(chosen: argparse.Namespace) -> Path:
             raise ValueError("expected where to write, got nothing; name a file with -o, or use --in-place")
         return Path(chosen.file)
     if chosen.in_place and not (output.exists() and os.path.samefile(output, chosen.file)):
-        raise ValueError(f"expected -o or --in-place, got both, and {shown(output)} is not FILE; leave one out")
+        raise ValueError(f"expected -o or --in-place, got both, and {sanitise(output)} is not FILE; leave one out")
     return output
 
 
@@ -89,7 +89,7 @@ def on_the_command_line() -> Iterator[None]:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file, of any bytes; empty ones at its end do not count."""
-    with about(path):
+    with prefix_errors(path):
         check_regular(path)
         content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
         if not content:

@@ -45,7 +45,7 @@ def add_to(commands: Any) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Find the code, print it, write what was asked for."""
-    from unclump._text import shown
+    from unclump._text import sanitise
     from unclump.cli._output import check_output, write_points
 
     check_output(chosen.output)
@@ -58,7 +58,7 @@ def run(chosen: argparse.Namespace) -> None:
     print(_json(code) if chosen.json else _table(code))
     for written in (chosen.output, chosen.plot):
         if written is not None and not chosen.quiet:
-            print(f"written to {shown(written)}", file=sys.stderr)
+            print(f"written to {sanitise(written)}", file=sys.stderr)
     if kept is not None:
         print(f"kept in {kept}" if kept else "not better than the catalogue's", file=sys.stderr)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.tables.files import FileError, Table, save
 
 EXAMPLES = """examples:
@@ -67,22 +67,23 @@ def run(chosen: argparse.Namespace) -> None:
     added = (directions * norms_of(points).median()).to(table.points.dtype)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
-            f"{shown(chosen.file)}: expected room for new rows of the median norm in "
+            f"{sanitise(chosen.file)}: expected room for new rows of the median norm in "
             f"{str(added.dtype).removeprefix('torch.')}, got infinite or zero ones; scale the table, or widen its dtype"
         )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
     save(output, longer, in_place=chosen.in_place)
     print(_told(longer, rows))
-    print(f"written to {shown(output)}")
+    print(f"written to {sanitise(output)}")
     if chosen.new is not None and chosen.names is not None and form in _NAMELESS:
-        print(f"it has no place for names: those are the lines of {shown(chosen.names)}, then of {shown(chosen.new)}")
+        files = f"{sanitise(chosen.names)}, then of {sanitise(chosen.new)}"
+        print(f"it cannot store names: they are the lines of {files}")
 
 
 def _new_names(chosen: argparse.Namespace, table: Table) -> Sequence[str] | None:
     """The names of the new rows, each new; None for a table without names."""
     from unclump.cli._tables import read_lines
 
-    file = shown(chosen.file)
+    file = sanitise(chosen.file)
     if chosen.new is None:
         if table.names is not None:
             raise ValueError(f"expected names for the new rows, since those of {file} have names; give --new FILE")
@@ -91,13 +92,13 @@ def _new_names(chosen: argparse.Namespace, table: Table) -> Sequence[str] | None
         raise ValueError(f"{file} has no names, so new ones have no place; use --count N, or give --names FILE")
     lines, known, seen = read_lines(chosen.new), set(table.names), dict[str, int]()
     for line, name in enumerate(lines, start=1):
-        where = f"{shown(chosen.new)}: line {line}"
+        where = f"{sanitise(chosen.new)}: line {line}"
         if not name:
             raise FileError(f"{where} is empty; give one name a line")
         if name in known:
-            raise FileError(f"{where}: '{shown(name)}' is in {file} already; leave it out")
+            raise FileError(f"{where}: '{sanitise(name)}' is in {file} already; leave it out")
         if name in seen:
-            raise FileError(f"{where}: '{shown(name)}' is on line {seen[name]} already; leave it out")
+            raise FileError(f"{where}: '{sanitise(name)}' is on line {seen[name]} already; leave it out")
         seen[name] = line
     return lines
 

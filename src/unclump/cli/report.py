@@ -43,7 +43,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Read, measure, write the page, say where it is."""
     import torch
 
-    from unclump._text import shown
+    from unclump._text import sanitise
     from unclump.cli._tables import load_table
     from unclump.report import report
 
@@ -59,15 +59,15 @@ def run(chosen: argparse.Namespace) -> None:
     )
     _write(output, page)
     if not chosen.quiet:
-        print(shown(output))
+        print(sanitise(output))
 
 
 def _check_output(output: Path, tables: "Sequence[Table]") -> None:
     """Refuse what cannot be written, before the work is done; above all, the files that were read."""
-    from unclump.tables.files import FileError, was_read
-    from unclump.tables.files._refusals import about, check_regular
+    from unclump.tables.files import FileError, is_source_file
+    from unclump.tables.files._validation import check_regular, prefix_errors
 
-    with about(output):
+    with prefix_errors(output):
         if not output.parent.is_dir():
             raise FileError("its folder does not exist; make it first")
         if output.is_dir():
@@ -75,15 +75,15 @@ def _check_output(output: Path, tables: "Sequence[Table]") -> None:
         if not output.exists():
             return
         check_regular(output)
-        if any(table.source is not None and was_read(output, table.source) for table in tables):
+        if any(table.source is not None and is_source_file(output, table.source) for table in tables):
             raise FileError("is what the table was read from; write elsewhere")
 
 
 def _write(output: Path, page: str) -> None:
-    from unclump._atomic_write import replacing
-    from unclump.tables.files._refusals import about
+    from unclump._atomic_write import replace_file
+    from unclump.tables.files._validation import prefix_errors
 
-    with about(output), replacing(output) as file:
+    with prefix_errors(output), replace_file(output) as file:
         file.write(page.encode("utf-8"))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from unclump._checks import check_count, check_positive
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.tables.files import Table, save
 
 EXAMPLES = """examples:
@@ -98,7 +98,7 @@ def run(chosen: argparse.Namespace) -> None:
     print(before_after(before, state_of(points), change_of(table.points, points), len(points)))
     for note in work.notes:
         print(note)
-    print(f"written to {shown(output)}")
+    print(f"written to {sanitise(output)}")
 
 
 class _Work:
@@ -227,7 +227,7 @@ def _degrees_listed(text: str) -> list[float]:
     try:
         degrees = [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"expected --try-moves as degrees such as 5,10,20, got '{shown(text)}'") from None
+        raise ValueError(f"expected --try-moves as degrees such as 5,10,20, got '{sanitise(text)}'") from None
     for value in degrees:
         check_positive("--try-moves", value)
     return degrees
@@ -238,12 +238,12 @@ def _check_checkpoint(checkpoint: Path | None, file: Path, output: Path) -> None
     if checkpoint is None:
         return
     if checkpoint.resolve() in (file.resolve(), output.resolve()):
-        raise ValueError(f"expected a file of its own for --checkpoint, got {shown(checkpoint)}; name another")
+        raise ValueError(f"expected a file of its own for --checkpoint, got {sanitise(checkpoint)}; name another")
     if not checkpoint.resolve().parent.is_dir():
-        raise ValueError(f"expected a folder for --checkpoint {shown(checkpoint)}, got none of that name; make it")
+        raise ValueError(f"expected a folder for --checkpoint {sanitise(checkpoint)}, got none of that name; make it")
 
 
 def _how_to_go_on(checkpoint: Path | None) -> str:
     if checkpoint is None:
         return "; nothing was written (with --checkpoint FILE the run could go on later)"
-    return f"; no table was written; the same command goes on from {shown(checkpoint)}"
+    return f"; no table was written; the same command goes on from {sanitise(checkpoint)}"
