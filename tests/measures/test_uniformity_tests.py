@@ -152,7 +152,7 @@ def test_gaussian_eigenvalues_are_bessel_functions(d, gamma):
     k = np.arange(1, min(4, len(law.weights)) + 1)
     expected = math.gamma(d / 2) * (2 / gamma) ** (d / 2 - 1) * special.iv(k + d / 2 - 1, gamma)
     np.testing.assert_allclose(law.scale * law.weights[: len(k)], expected, rtol=1e-9)
-    np.testing.assert_array_equal(law.freedoms[:2], [d, (d - 1) * (d + 2) / 2])
+    np.testing.assert_array_equal(law.dof[:2], [d, (d - 1) * (d + 2) / 2])
 
 
 def test_eigenvalues_on_the_circle_are_fourier_coefficients():
@@ -184,13 +184,13 @@ def test_the_variance_is_complete(d, kernel):
     else:
         mean_square = kernel_mean(type(kernel)(gamma=2 * kernel.gamma), d)
     law = zonal_null(kernel, d)
-    found = law.scale**2 * (law.weights**2 @ law.freedoms + law.remainder)
+    found = law.scale**2 * (law.weights**2 @ law.dof + law.remainder)
     assert found == pytest.approx(mean_square - kernel_mean(kernel, d) ** 2, rel=1e-7)
 
 
 def test_in_many_dimensions_the_law_is_nearly_normal():
     law = zonal_null(Laplace(), 4096)
-    deviation = law.scale * math.sqrt(2 * (law.weights**2 @ law.freedoms + law.remainder))
+    deviation = law.scale * math.sqrt(2 * (law.weights**2 @ law.dof + law.remainder))
     for z in (-2.0, 0.0, 1.0, 3.0):
         assert law.survival(z * deviation) == pytest.approx(stats.norm.sf(z), abs=0.005)
 

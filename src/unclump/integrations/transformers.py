@@ -153,11 +153,8 @@ class DispersionCallback(TrainerCallback):
         on_collapse: str = "warn",
     ) -> None:
         input_embedding(trainer.model)
-        self.trainer, self.monitor, self._alarm = (
-            trainer,
-            TableMonitor(every, rows, least, on_collapse),
-            CollapseAlarm(on_collapse),
-        )
+        self.trainer, self.monitor = trainer, TableMonitor(every, rows, least, on_collapse)
+        self._alarm = CollapseAlarm(on_collapse)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **options: Any

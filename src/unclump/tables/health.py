@@ -104,7 +104,7 @@ def health(
         median_nearest=(median, uniform.median_nearest_angle),
         mean_nearest=(average, uniform.mean_nearest_angle),
         # Twice the variance of n independent angles: two points that are each other's nearest share their angle.
-        mean_nearest_deviation=math.sqrt(2 / n) * uniform.deviation_of_nearest_angle,
+        mean_nearest_deviation=math.sqrt(2 / n) * uniform.std_nearest_angle,
         smallest_survival=uniform.smallest_survival(least),
         duplicates=_extent(duplicates),
         clumps=_extent(_not_all_equal(clumps, duplicates)),
