@@ -128,15 +128,15 @@ def test_far_out_nothing_or_all_is_left(value):
 
 
 @pytest.mark.parametrize(
-    ("weights", "freedoms", "remainder"),
+    ("weights", "dof", "remainder"),
     [([1.0, 0.3, 0.1], [2, 4, 6], 0.0), ([0.5, -0.01], [2, 2000], 0.0), ([0.4, -0.7, 0.2], [3, 5, 7], 0.5)],
 )
-def test_weighted_sums_agree_with_a_sample(weights, freedoms, remainder):
+def test_weighted_sums_agree_with_a_sample(weights, dof, remainder):
     random = np.random.default_rng(0)
     sample = random.normal(size=200_000) * math.sqrt(2 * remainder)
-    for weight, freedom in zip(weights, freedoms, strict=True):
+    for weight, freedom in zip(weights, dof, strict=True):
         sample += weight * (random.chisquare(freedom, size=sample.size) - freedom)
-    law = ChiSquareSum(np.array(weights), np.array(freedoms, dtype=float), remainder)
+    law = ChiSquareSum(np.array(weights), np.array(dof, dtype=float), remainder)
     for x in np.quantile(sample, [0.01, 0.2, 0.5, 0.8, 0.99]):
         share = (sample > x).mean()
         assert law.survival(x) == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / sample.size))

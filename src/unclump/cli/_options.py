@@ -67,10 +67,8 @@ def read_row_list(path: Path, table: Table) -> list[int]:
         if text in rows_by_name:
             first = rows_by_name[text][0]
             if number is not None and number < count and rows_by_name[text] != [number]:
-                raise FileError(
-                    f"{where}: {quoted} is the name of row {first} and the number of another; "
-                    f"write #{first} or #{number}"
-                )
+                fault = f"{quoted} is the name of row {first} and the number of another"
+                raise FileError(f"{where}: {fault}; write #{first} or #{number}")
             rows.update(rows_by_name[text])
         elif number is None:
             fault = f"no row is named {quoted}" if rows_by_name else f"{quoted} is not a row number"

@@ -56,14 +56,9 @@ def add_command(commands: Any) -> None:
     add("--try-moves", metavar="DEGREES,...", help="print what these values of --max-move would do; write nothing")
     add("--freeze", type=Path, metavar="FILE", help="rows that do not change: names or numbers from 0, one per line")
     add("--duplicates-only", action="store_true", help="move only rows that have another row --within this angle")
-    add("--within", type=float, metavar="DEGREES", help="angle of duplicates (0.1 of uniform points' smallest)")
+    add("--within", type=float, metavar="DEGREES", help="angle of duplicates (a tenth of uniform points' smallest)")
     add("--keep-norms", action="store_true", help="keep the norm of each row, change only its direction")
-    add(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="save the run's state and resume from it; deleted at the end",
-    )
+    add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
     add("--seed", type=int, default=0, help="seed of everything random (0)")
     add("--quiet", action="store_true", help="no progress bar")
     command.set_defaults(run=run)

@@ -118,7 +118,7 @@ def _as_dict(health: Health) -> dict[str, Any]:
         "hubness": {"k": health.k, "skewness": health.hubness, "orphans": health.orphans},
         "uniform": {
             "min_angle_degrees": math.degrees(law.median_smallest_angle),
-            "min_angle_law": _name_smallest_law(health),
+            "min_angle_law": _law_name(health),
             "median_nearest_angle_degrees": math.degrees(law.median_nearest_angle),
             "mean_nearest_angle_degrees": math.degrees(law.mean_nearest_angle),
             "spherical_variance": law.spherical_variance,
@@ -140,24 +140,12 @@ def _as_text(health: Health) -> str:
     law = health.uniform
     rows = [
         ("", "this table", "uniform points"),
-        (
-            "smallest angle",
-            _format_degrees(health.min_angle),
-            f"{_format_degrees(law.median_smallest_angle)}  {_name_smallest_law(health)}",
-        ),
-        (
-            "median nearest angle",
-            _format_degrees(health.median_nearest_angle),
-            f"{_format_degrees(law.median_nearest_angle)}  exact",
-        ),
-        (
-            "mean nearest angle",
-            _format_degrees(health.mean_nearest_angle),
-            f"{_format_degrees(law.mean_nearest_angle)}  exact",
-        ),
+        ("smallest angle", _degrees(health.min_angle), f"{_degrees(law.median_smallest_angle)}  {_law_name(health)}"),
+        ("median nearest angle", _degrees(health.median_nearest_angle), f"{_degrees(law.median_nearest_angle)}  exact"),
+        ("mean nearest angle", _degrees(health.mean_nearest_angle), f"{_degrees(law.mean_nearest_angle)}  exact"),
         ("spherical variance", f"{health.spherical_variance:.4f}", f"{law.spherical_variance:.4f}  limit law"),
         ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
-        ("mean angle to the mean", _format_degrees(health.cone_angle), ""),
+        ("mean angle to the mean", _degrees(health.cone_angle), ""),
         ("effective rank", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
         ("... about the mean", f"{health.centred_rank:.1f}", ""),
         (f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", ""),
@@ -167,7 +155,7 @@ def _as_text(health: Health) -> str:
             for name, test in health.tests.items()
         ),
     ]
-    width, near = max(len(name) for name, _, _ in rows), _format_degrees(health.near)
+    width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
     table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _align_last_column(rows)]
     return "\n".join(
         [
@@ -181,12 +169,12 @@ def _as_text(health: Health) -> str:
     )
 
 
-def _name_smallest_law(health: Health) -> str:
+def _law_name(health: Health) -> str:
     """Say whether the law of uniform points' smallest angle is exact."""
     return "exact" if health.uniform.smallest_is_exact else "limit law"
 
 
-def _format_degrees(radians: float) -> str:
+def _degrees(radians: float) -> str:
     """Format an angle in degrees, with four decimals, or three significant digits if it is tiny."""
     value = math.degrees(radians)
     return f"{value:.4f}°" if value >= 0.01 or value == 0 else f"{value:.3g}°"
@@ -228,7 +216,7 @@ def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | N
     lines = [f"{title}: {extent}"]
     for group in groups[:_MAX_GROUPS]:
         labels = [_label_row(row, names) for row in group.rows[:_MAX_ROWS]]
-        lines.append(f"  {_format_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
+        lines.append(f"  {_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
     return lines + (["  ..."] if len(groups) > _MAX_GROUPS else [])
 
 

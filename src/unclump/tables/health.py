@@ -97,7 +97,7 @@ def health(
     tests = _tests(x, generator)
     least = found.nearest_angle.min().item()
     median, average = float(np.median(found.nearest_angle)), found.nearest_angle.mean().item()
-    evidence = Evidence(
+    facts = Evidence(
         rayleigh_pvalue=tests["rayleigh"].pvalue,
         resultant=(resultant, uniform.resultant_length),
         rank=(centred_rank, UniformLaw(n - 1, d).effective_rank),
@@ -133,7 +133,7 @@ def health(
         hubness=_skewness(occurrences),
         orphans=(occurrences == 0).double().mean().item(),
         tests=tests,
-        verdict=verdict(evidence),
+        verdict=verdict(facts),
         names=names,
         nearest_angles=found.nearest_angle,
         occurrences=occurrences,

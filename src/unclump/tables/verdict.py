@@ -57,12 +57,11 @@ class Evidence:
     d: int
 
 
-def verdict(evidence: Evidence) -> Verdict:
+def verdict(facts: Evidence) -> Verdict:
     """Judge a table by these rules.
 
     ===================  ==============================================================================================
-    cone                 the mean is longer than that of uniform points by at least 0.1, and Rayleigh's test gives
-                         p <= 0.001
+    cone                 the mean is at least 0.1 longer than that of uniform points, and Rayleigh's test has p <= 0.001
     few dimensions       the effective rank after subtracting the mean is less than half that of uniform points
     duplicates           some rows are equal
     clumps               some rows that are not equal are near duplicates; or the median nearest angle is less than 0.9
@@ -72,56 +71,52 @@ def verdict(evidence: Evidence) -> Verdict:
     uniform              none of the above
     ===================  ==============================================================================================
     """
-    faults = _find_faults(evidence)
+    faults = _find_faults(facts)
     if faults:
         kind, description = next(iter(faults)), "; ".join(faults.values())
         text = f"{description}; spread it with the objective {OBJECTIVES[kind]}"
     else:
-        faults = {"better than uniform": ""} if _is_better(evidence) else {"uniform": ""}
+        faults = {"better than uniform": ""} if _is_better(facts) else {"uniform": ""}
         kind = next(iter(faults))
         text = {
             "better than uniform": "better than uniform: the points keep more distance than random ones",
             "uniform": "as good as uniform",
         }[kind]
-        if kind == "uniform" and evidence.least_pvalue <= SIGNIFICANCE:
-            text += f", though a test can tell them apart (p = {evidence.least_pvalue:.2g})"
-    if evidence.rows_without_direction:
-        text += f"; drop {count(evidence.rows_without_direction, 'row')} without a direction"
+        if kind == "uniform" and facts.least_pvalue <= SIGNIFICANCE:
+            text += f", though a test can tell them apart (p = {facts.least_pvalue:.2g})"
+    if facts.rows_without_direction:
+        text += f"; drop {count(facts.rows_without_direction, 'row')} without a direction"
     return Verdict(kind, tuple(faults), text, OBJECTIVES[kind])
 
 
-def _find_faults(evidence: Evidence) -> dict[str, str]:
+def _find_faults(facts: Evidence) -> dict[str, str]:
     """Return all faults that apply, worst first, with their descriptions."""
     faults = {}
-    if evidence.resultant[0] > evidence.resultant[1] + _CONE_EXCESS and evidence.rayleigh_pvalue <= SIGNIFICANCE:
+    if facts.resultant[0] > facts.resultant[1] + _CONE_EXCESS and facts.rayleigh_pvalue <= SIGNIFICANCE:
         faults["cone"] = (
-            f"a cone: the rows lean to one direction (the length of their mean is {evidence.resultant[0]:.2f})"
+            f"a cone: the rows lean to one direction (the length of their mean is {facts.resultant[0]:.2f})"
         )
-    if evidence.rank[0] < _LOW_RANK * evidence.rank[1]:
-        faults["few dimensions"] = f"collapsed to few dimensions: about {evidence.rank[0]:.1f} of {evidence.d} are used"
-    rows, groups = evidence.duplicates
+    if facts.rank[0] < _LOW_RANK * facts.rank[1]:
+        faults["few dimensions"] = f"collapsed to few dimensions: about {facts.rank[0]:.1f} of {facts.d} are used"
+    rows, groups = facts.duplicates
     if rows:
         faults["duplicates"] = f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
-    rows, groups = evidence.clumps
+    rows, groups = facts.clumps
     if rows:
         faults["clumps"] = f"clumps: {rows} rows nearly coincide, in {count(groups, 'group')}"
-    elif (
-        evidence.median_nearest[0] < _CLUMPED * evidence.median_nearest[1] and _standard_score(evidence) < -_SIGNIFICANT
-    ):
-        share = evidence.median_nearest[0] / evidence.median_nearest[1]
+    elif facts.median_nearest[0] < _CLUMPED * facts.median_nearest[1] and _z_score(facts) < -_SIGNIFICANT:
+        share = facts.median_nearest[0] / facts.median_nearest[1]
         faults["clumps"] = f"clumps: nearest neighbours are at {share:.0%} of the angle of uniform points"
     return faults
 
 
-def _is_better(evidence: Evidence) -> bool:
-    farther = (
-        evidence.mean_nearest[0] > _DISPERSED * evidence.mean_nearest[1] and _standard_score(evidence) > _SIGNIFICANT
-    )
-    return farther or evidence.smallest_survival <= SIGNIFICANCE
+def _is_better(facts: Evidence) -> bool:
+    is_farther = facts.mean_nearest[0] > _DISPERSED * facts.mean_nearest[1] and _z_score(facts) > _SIGNIFICANT
+    return is_farther or facts.smallest_survival <= SIGNIFICANCE
 
 
-def _standard_score(evidence: Evidence) -> float:
-    return (evidence.mean_nearest[0] - evidence.mean_nearest[1]) / evidence.mean_nearest_deviation
+def _z_score(facts: Evidence) -> float:
+    return (facts.mean_nearest[0] - facts.mean_nearest[1]) / facts.mean_nearest_deviation
 
 
 def count(number: int, noun: str) -> str:

@@ -100,12 +100,10 @@ def check_no_tensor(tensor: str | None) -> None:
         raise FileError(f"holds a single table; leave out tensor='{sanitise(tensor)}'")
 
 
-def check_compression_ratio(size: int, compressed_size: int) -> None:
+def check_ratio(size: int, compressed_size: int) -> None:
     """Raise for a decompression bomb before memory is allocated."""
     if size > _TRUSTED_SIZE and size > _MAX_RATIO * compressed_size:
-        raise FileError(
-            f"would decompress {compressed_size} bytes into {size}; no table of embeddings compresses that well"
-        )
+        raise FileError(f"would decompress {compressed_size} bytes into {size}; no embeddings compress that well")
 
 
 def missing_package(package: str) -> FileError:

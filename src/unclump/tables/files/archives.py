@@ -14,13 +14,7 @@ import torch
 
 from unclump._text import FileError, sanitise
 from unclump.tables.files._table import Table, check_row_counts, make_source
-from unclump.tables.files._validation import (
-    check_compression_ratio,
-    check_shape,
-    choose_names,
-    choose_table,
-    wrap_errors,
-)
+from unclump.tables.files._validation import check_ratio, check_shape, choose_names, choose_table, wrap_errors
 from unclump.tables.files._writing import BLOCK, copy_bytes
 from unclump.tables.files.arrays import Header, map_array, read_header, to_tensor, write_array
 
@@ -79,7 +73,7 @@ def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, hea
     file_size = path.stat().st_size
     if info.compress_size > file_size:
         raise FileError(f"declares {info.compress_size} bytes of '{info.filename}', holds {file_size}: it is truncated")
-    check_compression_ratio(info.file_size, info.compress_size)
+    check_ratio(info.file_size, info.compress_size)
     if info.compress_type == zipfile.ZIP_STORED:
         start = _data_offset(path, info) + header.start
         if start + header.size > file_size:

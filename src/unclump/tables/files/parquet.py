@@ -13,7 +13,7 @@ from unclump._text import FileError, sanitise
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import (
     Entry,
-    check_compression_ratio,
+    check_ratio,
     check_shape,
     choose_names,
     list_entries,
@@ -102,13 +102,13 @@ def _choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str,
 def _read_points(file: Any, columns: Sequence[str], size: int) -> torch.Tensor:
     rows, filled = file.metadata.num_rows, 0
     check_shape(rows, 2)
-    check_compression_ratio(rows * len(columns) * 2, size)  # before a single row is read
+    check_ratio(rows * len(columns) * 2, size)  # before a single row is read
     points: np.ndarray | None = None
     for batch in file.iter_batches(_BATCH, columns=list(columns), use_threads=False):
         block = _to_block(batch, columns, filled)
         if points is None:
             check_shape(*block.shape)
-            check_compression_ratio(rows * block.shape[1] * block.itemsize, size)
+            check_ratio(rows * block.shape[1] * block.itemsize, size)
             points = np.empty((rows, block.shape[1]), block.dtype)  # pages are allocated as they fill
         if block.shape[1] != points.shape[1]:
             raise FileError(f"row {filled}: expected {points.shape[1]} numbers, got {block.shape[1]}")
