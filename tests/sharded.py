@@ -6,8 +6,8 @@ from torch import nn
 from torch.testing import assert_close
 
 import unclump as uc
+from unclump.integrations._monitor import TableMonitor
 from unclump.integrations._penalty import Penalty
-from unclump.integrations._watch import Watch
 
 STEPS, WORDS = 6, 13
 
@@ -81,8 +81,8 @@ def check_fsdp():
         assert hasattr(found.tokens.weight, "device_mesh")
         compare(found, expected, tolerance)
         assert not whole(found.tokens.weight)[0].any()  # padding stayed where it was
-    seen, alone = (Watch(rows=None).look(model.tokens.weight, 0) for model in (found, Words(torch.float32)))
-    expected = Watch(rows=None).look(whole(found.tokens.weight), 0)
+    seen, alone = (TableMonitor(rows=None).measure(model.tokens.weight, 0) for model in (found, Words(torch.float32)))
+    expected = TableMonitor(rows=None).measure(whole(found.tokens.weight), 0)
     assert_close(seen.measures, expected.measures)
     assert_close(seen.nearest, expected.nearest)
     assert seen.measures != alone.measures

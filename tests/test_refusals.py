@@ -18,7 +18,7 @@ each_measure = pytest.mark.parametrize("measure", MEASURES, ids=lambda f: f.__na
 BAD_POINTS = {
     "one point": (torch.ones(1, 3), ValueError, r"n >= 2 and d >= 2, got (1, 3)", "pass more rows"),
     "one dimension": (torch.ones(5, 1), ValueError, r"n >= 2 and d >= 2, got (5, 1)", "use at least two"),
-    "a vector": (torch.ones(5), ValueError, r"n >= 2 and d >= 2, got (5,)", "one row a point"),
+    "a vector": (torch.ones(5), ValueError, r"n >= 2 and d >= 2, got (5,)", "one row per point"),
     "integers": (torch.ones(5, 3, dtype=torch.long), TypeError, "floating-point points, got torch.int64", ".float()"),
     "a module": (torch.nn.Embedding(5, 3), TypeError, "got the module Embedding", "pass its .weight"),
     "another module": (torch.nn.GRU(5, 3), TypeError, "got the module GRU", "pass one of its parameters"),

@@ -1,4 +1,4 @@
-"""Tables come as tensors or as NumPy arrays, and go back as they came."""
+"""Conversion between tensors and NumPy arrays, so that callers get back the type they passed."""
 
 from typing import Any, TypeVar
 
@@ -12,10 +12,10 @@ Table = TypeVar("Table", Tensor, Floats)
 
 
 def as_tensor(x: Tensor | Floats) -> Tensor:
-    """Arrays as tensors: a copy in the machine's byte order."""
+    """Convert an array to a tensor, as a copy in native byte order; return a tensor unchanged."""
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("="), order="C")) if isinstance(x, np.ndarray) else x
 
 
 def like(points: Tensor, x: Table) -> Table:
-    """The points as an array of the dtype of `x` where that is an array."""
+    """Convert `points` to an array with the dtype of `x` if `x` is an array; otherwise return them unchanged."""
     return points.numpy().astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else points

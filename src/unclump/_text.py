@@ -1,25 +1,26 @@
-"""Text for people: errors of files in one line, and nothing from outside printed as it came."""
+"""Text for messages: file errors in one line, and untrusted text sanitised before it is printed."""
 
-_MOST_SHOWN = 60  # characters of a name in a message
+_MAX_LENGTH = 60  # characters of a name in a message
 
 
 class FileError(ValueError):
-    """A file that is refused: one line that says which, why, and what to do."""
+    """A file cannot be read or written. The message is one line: which file, why, and what to do."""
 
 
-def shown(text: object) -> str:
-    """Text from outside, safe to print: one line, no control characters, not too long."""
-    line = printable(str(text))
-    return line if len(line) <= _MOST_SHOWN else f"{line[: _MOST_SHOWN // 2]}...{line[-_MOST_SHOWN // 2 :]}"
+def sanitise(text: object) -> str:
+    """Make untrusted text safe to print: one line, no control characters, at most 63 characters."""
+    line = escape_unprintable(str(text))
+    return line if len(line) <= _MAX_LENGTH else f"{line[: _MAX_LENGTH // 2]}...{line[-_MAX_LENGTH // 2 :]}"
 
 
-def printable(text: str) -> str:
-    """`text` with every control character as its escape."""
+def escape_unprintable(text: str) -> str:
+    """Replace every unprintable character by its escape sequence."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def reason(error: BaseException) -> str:
-    """What an exception says, in one line."""
+def describe_error(error: BaseException) -> str:
+    """Return the first line of an exception's message, sanitised."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    line = printable(next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__))[:200]
+    first_line = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+    line = escape_unprintable(first_line)[:200]
     return line[0].lower() + line[1:]

@@ -66,7 +66,7 @@ def test_an_improvement_is_kept_and_found_the_next_time(tmp_path, monkeypatch, c
         (["1", "3"], "expected n >= 2, got 1"),
         (["5", "1"], "expected d >= 2, got 1"),
         (["5", "3", "-o", "code.xlsx"], "expected an output file ending in .npy, .csv, .json"),
-        (["5", "3", "-o", "no/such/folder/code.npy"], "which is not there"),
+        (["5", "3", "-o", "no/such/folder/code.npy"], "code.npy to be in an existing folder, got no/such/folder"),
         (["15", "3", "--init", "spiral"], "expected init"),
         (["15", "3", "--init", "missing.npy"], "missing.npy"),
     ],

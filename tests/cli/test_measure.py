@@ -15,7 +15,7 @@ from unclump.cli import main
 
 @pytest.fixture(autouse=True)
 def few_simulations(monkeypatch):
-    monkeypatch.setattr(sys.modules["unclump.health"], "_SIMULATIONS", 99)
+    monkeypatch.setattr(sys.modules["unclump.tables.health"], "_SIMULATIONS", 99)
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def bad_files(tmp_path):
         (["pickle.npy"], "pickle.npy"),
         (["cut.npy"], "cut.npy"),
         (["broken.txt"], "line 3: expected 3 numbers, got 'x'"),
-        (["good.npy", "--names", "names.txt"], "holds 1 names"),
+        (["good.npy", "--names", "names.txt"], "expected 3 names, one per line, for the rows of good.npy, got 1"),
         (["good.npy", "--tensor", "key"], "leave out --tensor 'key'"),
         (["bad\x1b[31mname.npy"], r"bad\x1b[31mname.npy"),
     ],

@@ -57,7 +57,7 @@ def test_names_that_have_a_file_of_their_own(capsys):
     Path("names.txt").write_text("".join(f"w{i}\n" for i in range(30)))
     assert main(["place", "vectors.npy", "--names", "names.txt", "--new", "tokens.txt", "-o", "out.npy"]) == 0
     assert len(uc.load("out.npy").points) == 33
-    assert "those are the lines of names.txt, then of tokens.txt" in capsys.readouterr().out
+    assert "they are the lines of names.txt, then of tokens.txt" in capsys.readouterr().out
 
 
 def test_in_place():
@@ -85,14 +85,14 @@ NEW, OUT = ["--new", "tokens.txt"], ["-o", "out.npz"]
 REFUSED = {
     "missing file": (None, ["no.npz", *NEW, *OUT], "no.npz: no such file"),
     "missing names": (None, ["words.npz", "--new", "no.txt", *OUT], "no.txt: no such file"),
-    "no names": (None, ["vectors.npy", *NEW, "-o", "out.npy"], "use --count N, or give --names FILE"),
-    "no new names": (None, ["words.npz", "--count", "3", *OUT], "give --new FILE"),
+    "no names": (None, ["vectors.npy", *NEW, "-o", "out.npy"], "use --count N, or --names FILE"),
+    "no new names": (None, ["words.npz", "--count", "3", *OUT], "use --new FILE"),
     "count": (None, ["vectors.npy", "--count", "0", "-o", "out.npy"], "expected --count >= 1"),
-    "known": ("north\n\x1b[31m\nw7\n", ["words.npz", *NEW, *OUT], "line 3: 'w7' is in words.npz already"),
-    "repeated": ("a\nb\n\x1b\n\x1b\n", ["words.npz", *NEW, *OUT], r"line 4: '\x1b' is on line 3 already"),
+    "known": ("north\n\x1b[31m\nw7\n", ["words.npz", *NEW, *OUT], "line 3: 'w7' is already in words.npz"),
+    "repeated": ("a\nb\n\x1b\n\x1b\n", ["words.npz", *NEW, *OUT], r"line 4: '\x1b' is already on line 3"),
     "empty line": ("a\n\nb\n", ["words.npz", *NEW, *OUT], "line 2 is empty"),
     "empty": ("\n", ["words.npz", *NEW, *OUT], "tokens.txt: is empty"),
-    "space": ("a b\n", ["words.npz", *NEW, "-o", "out.bin"], "row 30 is called 'a b'"),
+    "space": ("a b\n", ["words.npz", *NEW, "-o", "out.bin"], "row 30 is 'a b'"),
     "itself": (None, ["words.npz", *NEW, "-o", "words.npz"], "allow it with --in-place"),
     "model": (folder, ["model", "--count", "2", "-o", "other"], "its tokenizer and head would not fit"),
     "aligned": (aligned, ["aligned.npz", "--count", "2", *OUT], "'counts' of"),

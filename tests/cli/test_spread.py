@@ -118,7 +118,7 @@ def test_duplicates_only_parts_the_clumps_and_leaves_the_rest_to_the_bit(dtype, 
     after = uc.load("out.safetensors").points
     assert (raw(after) != raw(x)).any(dim=1).nonzero()[:, 0].tolist() == [4, 70, 71]
     assert uc.min_angle(after) > math.radians(1.5)
-    assert f"3 rows had another within {math.degrees(uc.duplicate_angle(80, 8)):.4g}°" in capsys.readouterr().out
+    assert f"3 rows had another row within {math.degrees(uc.duplicate_angle(80, 8)):.4g}°" in capsys.readouterr().out
 
 
 def test_strengths_are_tried_without_writing(capsys):
@@ -219,12 +219,12 @@ REFUSED = {
     "broken line": (["broken.txt", *OUT], "line 3: expected 3 numbers, got 'x'"),
     "nan": (["nan.npz", *OUT], r"row 7 '\x1b[31mw7' is NaN"),
     "zero": (["zero.npz", *OUT], r"row 7 '\x1b[31mw7' is zero"),
-    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: holds 2 names, one a line, for the 120 rows"),
+    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line, for the rows of"),
     "itself": (["words.npz", "-o", "words.npz"], "allow it with --in-place"),
     "nowhere": (["words.npz"], "name a file with -o"),
     "two places": (["words.npz", "--in-place", *OUT], "leave one out"),
     "no folder": (["words.npz", "-o", "no/out.npz"], "its folder does not exist"),
-    "freeze unknown": (["words.npz", *OUT, "--freeze", "unknown.txt"], r"line 3: no row is called '\x1b[2Jevil'"),
+    "freeze unknown": (["words.npz", *OUT, "--freeze", "unknown.txt"], r"line 3: no row is named '\x1b[2Jevil'"),
     "freeze beyond": (
         ["words.npz", *OUT, "--freeze", "beyond.txt"],
         "line 2: there is no row 120; the last one is 11",
@@ -249,7 +249,7 @@ REFUSED = {
     "moves and output": (["words.npz", "--try-moves", "5", *OUT], "expected --try-moves without --output"),
     "within": (["words.npz", *OUT, "--within", "2"], "together with --duplicates-only"),
     "no use": (["words.npz", *OUT, "--duplicates-only", "--steps", "3"], "without --steps"),
-    "checkpoint": (["words.npz", *OUT, "--checkpoint", "out.npz"], "expected a file of its own for --checkpoint"),
+    "checkpoint": (["words.npz", *OUT, "--checkpoint", "out.npz"], "expected a separate file for --checkpoint"),
     "other checkpoint": (
         ["words.npz", *OUT, "--checkpoint", "two.npz"],
         "expected a checkpoint of disperse in two",
@@ -338,7 +338,7 @@ RUN = ["spread", "words.npz", "-o", "out.npz", "--steps", "60", "--quiet"]
 def test_ctrl_c_writes_no_table_and_the_checkpoint_goes_on(interrupted, capsys):
     words()
     assert main([*RUN, "--checkpoint", "run.pt"]) == 130
-    said = "unclump spread: interrupted; no table was written; the same command goes on from run.pt\n"
+    said = "unclump spread: interrupted; no table was written; the same command resumes from run.pt\n"
     assert capsys.readouterr() == ("", said)
     assert sorted(os.listdir()) == ["run.pt", "words.npz"]
     assert torch.load("run.pt", weights_only=True)["step"] == 30
@@ -352,5 +352,5 @@ def test_ctrl_c_writes_no_table_and_the_checkpoint_goes_on(interrupted, capsys):
 def test_ctrl_c_without_a_checkpoint(interrupted, capsys):
     words()
     assert main(RUN) == 130
-    assert "nothing was written (with --checkpoint FILE the run could go on later)" in capsys.readouterr().err
+    assert "nothing was written (with --checkpoint FILE the run could be resumed)" in capsys.readouterr().err
     assert os.listdir() == ["words.npz"]

@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 from unclump import chord, project
 from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
-from unclump.geometry.special_functions import angle_slope, bessel_ratio_complement, log_normalised_bessel
+from unclump.geometry.special_functions import angle_derivative, bessel_ratio_complement, log_normalised_bessel
 from unclump.geometry.sphere import tangent
 
 each_distribution = pytest.mark.parametrize("distribution", [PowerSpherical, VonMisesFisher])
@@ -271,7 +271,7 @@ def test_angles_follow_their_quantiles(d, concentration, generator):
     p = VonMisesFisher(first_axis(d, **wide), concentration)
     x = p.sample((5,), generator=generator)
     angles = torch.atan2(torch.linalg.vector_norm(x[:, 1:], dim=-1), x[:, 0])
-    slopes = angle_slope(angles, torch.full_like(angles, concentration), d)
+    slopes = angle_derivative(angles, torch.full_like(angles, concentration), d)
     step = 1e-4 * concentration
     for theta, slope in zip(angles.tolist(), slopes.tolist(), strict=True):
         above, below = (cdf(VonMisesFisher, d, concentration + h, theta) for h in (step, -step))
@@ -289,14 +289,15 @@ def test_in_three_dimensions_the_slope_of_angles_is_the_closed_form(concentratio
     gap = -torch.log1p(quantile * torch.expm1(-2 * k)) / k  # 1 - cos(theta)
     angle = 2 * torch.asin(torch.sqrt(gap / 2))
     expected = torch.stack([torch.autograd.grad(each, k, retain_graph=True)[0] for each in angle])
-    assert_close(angle_slope(angle.detach(), torch.full((9,), concentration, **wide), 3), expected, rtol=1e-9, atol=0)
+    found = angle_derivative(angle.detach(), torch.full((9,), concentration, **wide), 3)
+    assert_close(found, expected, rtol=1e-9, atol=0)
 
 
 @pytest.mark.parametrize("d", [2, 3, 50, 4096])
 def test_at_zero_concentration_the_slope_is_minus_the_sine_over_the_dimension(d):
     reach = min(1.57, 8 / math.sqrt(d))  # far into both tails
     angle = math.pi / 2 + torch.linspace(-reach, reach, 9, **wide)
-    assert_close(angle_slope(angle, torch.zeros_like(angle), d), -torch.sin(angle) / (d - 1), rtol=1e-9, atol=0)
+    assert_close(angle_derivative(angle, torch.zeros_like(angle), d), -torch.sin(angle) / (d - 1), rtol=1e-9, atol=0)
 
 
 @each_distribution
@@ -385,7 +386,7 @@ def test_pickles_copies_and_prints(distribution, points):
         (torch.tensor([1, 0]), 1.0, TypeError, "floating-point loc, got torch.int64"),
         (torch.ones(1), 1.0, ValueError, r"d >= 2, got \(1,\)"),
         (torch.tensor(1.0), 1.0, ValueError, r"d >= 2, got \(\)"),
-        (torch.ones(2), 1.0, ValueError, "loc of norm 1, got a norm of 1.41421; project"),
+        (torch.ones(2), 1.0, ValueError, "loc of norm 1, got a norm of 1.41421; normalise with unclump.project"),
         (torch.tensor([math.nan, 0.0]), 1.0, ValueError, "loc of norm 1, got a norm of nan"),
         (torch.eye(3), -2.0, ValueError, ">= 0 and finite, got -2.0"),
         (torch.eye(3), torch.tensor([1.0, math.inf, 0.0]), ValueError, ">= 0 and finite, got inf"),
@@ -403,7 +404,7 @@ def test_wrong_parameters_are_refused(distribution, loc, strength, error, messag
 @each_distribution
 def test_wrong_points_and_generators_are_refused(distribution):
     p = distribution(first_axis(3), 1.0)
-    with pytest.raises(ValueError, match=r"points in 3 dimensions, as loc is, got \(5, 2\)"):
+    with pytest.raises(ValueError, match=r"points in 3 dimensions, like loc, got \(5, 2\)"):
         p.log_prob(torch.ones(5, 2))
     with pytest.raises(ValueError, match="points of norm 1, got a norm of 2"):
         p.log_prob(torch.tensor([0.0, 2.0, 0.0]))

@@ -15,8 +15,8 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader
 
 import unclump as uc
-from unclump.integrations._penalty import Penalty, dealt
-from unclump.integrations._watch import Alarm, Watch
+from unclump.integrations._monitor import CollapseAlarm, TableMonitor
+from unclump.integrations._penalty import Penalty, rows_on_rank
 
 ROOT, SOURCE = Path(__file__).parents[2], Path(uc.__file__).parent / "integrations"
 PAGES = {
@@ -106,7 +106,10 @@ class TestParts:
         total = sum(counts)
         before = [sum(counts[:rank]) for rank in range(len(counts))]
         deals = torch.tensor(
-            [[dealt(rows, *here, total, start) for here in zip(before, counts, strict=True)] for start in range(total)]
+            [
+                [rows_on_rank(rows, *here, total, start) for here in zip(before, counts, strict=True)]
+                for start in range(total)
+            ]
         )
         assert deals.sum(dim=1).tolist() == [rows] * total
         assert (deals <= torch.tensor(counts)).all()
@@ -131,7 +134,7 @@ class TestParts:
     def test_a_watch_measures_all_rows_that_have_a_direction(self, points):
         table = torch.cat([points(3, 4), torch.zeros(2, 4, dtype=torch.float64), points(5, 4), points(1, 4)])
         rows = [0, 1, 2, *range(5, 10)]
-        seen = Watch().look(table, 10)
+        seen = TableMonitor().measure(table, 10)
         assert_close(seen.nearest, uc.nearest_angles(table[rows]))
         assert seen.measures["min_angle"] == uc.min_angle(table[rows])
         assert seen.measures["spherical_variance"] == pytest.approx(uc.spherical_variance(table[rows]))
@@ -141,7 +144,7 @@ class TestParts:
 
     def test_few_rows_stand_for_all(self, points):
         table = points(1000, 3)
-        seen = Watch(rows=10).look(table, None)
+        seen = TableMonitor(rows=10).measure(table, None)
         assert_close(seen.nearest, uc.nearest_angles(table[::100]))
         assert seen.measures["spherical_variance"] == uc.spherical_variance(table)
 
@@ -149,24 +152,24 @@ class TestParts:
         cone, line, broken = points(50, 20) + 9, points(50, 20), points(50, 20)
         line[:, 1:] *= 1e-6
         broken[7, 3] = torch.nan
-        assert "spherical_variance is 0.0" in Watch().look(cone, None).collapse
-        assert "rank_share is 0.05" in Watch().look(line, None).collapse
-        assert Watch().look(broken, None).collapse == "1 rows are NaN or infinite"
-        assert Watch().look(broken * torch.nan, None).measures == {}
-        assert "fewer than two" in Watch().look(torch.zeros(4, 3), None).collapse
-        assert Watch().look(points(50, 20), None).collapse is None
+        assert "spherical_variance is 0.0" in TableMonitor().measure(cone, None).collapse
+        assert "rank_share is 0.05" in TableMonitor().measure(line, None).collapse
+        assert TableMonitor().measure(broken, None).collapse == "1 rows are NaN or infinite"
+        assert TableMonitor().measure(broken * torch.nan, None).measures == {}
+        assert "fewer than two" in TableMonitor().measure(torch.zeros(4, 3), None).collapse
+        assert TableMonitor().measure(points(50, 20), None).collapse is None
 
     def test_a_share_of_rank_rings_in_few_dimensions_only_with_a_larger_bound(self, points):
         line = points(50, 10) * torch.tensor([1.0] + [1e-6] * 9)
-        assert Watch().look(line, None).collapse is None
-        assert "rank_share is 0.1, below 0.3" in Watch(least={"rank_share": 0.3}).look(line, None).collapse
+        assert TableMonitor().measure(line, None).collapse is None
+        assert "rank_share is 0.1, below 0.3" in TableMonitor(least={"rank_share": 0.3}).measure(line, None).collapse
 
     def test_only_a_collapse_that_begins_rings(self):
         for on_collapse, rings in (("stop", [False, True, False, False, True]), ("warn", [False] * 5)):
-            alarm = Alarm(on_collapse)
+            alarm = CollapseAlarm(on_collapse)
             with pytest.warns(UserWarning, match="the table has collapsed at step [14]: all") as warned:
                 heard = [
-                    alarm.rings("the table", step, seen) for step, seen in enumerate([None, "all", "all", None, "all"])
+                    alarm.update("the table", step, seen) for step, seen in enumerate([None, "all", "all", None, "all"])
                 ]
             assert heard == rings
             assert len(warned) == 2
@@ -183,7 +186,7 @@ class TestParts:
     )
     def test_a_watch_that_makes_no_sense_is_refused(self, options, message):
         with pytest.raises(ValueError, match=message):
-            Watch(**options)
+            TableMonitor(**options)
 
 
 def test_the_run_with_and_without_dispersion(tmp_path, capsys):
@@ -298,7 +301,7 @@ class TestLightning:
         with pytest.raises(ValueError, match=r"self\.regularize"):
             module.dispersion()
         with pytest.raises(ValueError, match=r"got 'words'; Module has 'tokens\.weight'"):
-            lightning.named_table(module, "words")
+            lightning.find_table(module, "words")
         module.head = nn.Linear(4, 6)
         logged = {}
         module.log_dict = logged.update

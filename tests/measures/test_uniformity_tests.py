@@ -128,15 +128,15 @@ def test_far_out_nothing_or_all_is_left(value):
 
 
 @pytest.mark.parametrize(
-    ("weights", "freedoms", "remainder"),
+    ("weights", "dof", "remainder"),
     [([1.0, 0.3, 0.1], [2, 4, 6], 0.0), ([0.5, -0.01], [2, 2000], 0.0), ([0.4, -0.7, 0.2], [3, 5, 7], 0.5)],
 )
-def test_weighted_sums_agree_with_a_sample(weights, freedoms, remainder):
+def test_weighted_sums_agree_with_a_sample(weights, dof, remainder):
     random = np.random.default_rng(0)
     sample = random.normal(size=200_000) * math.sqrt(2 * remainder)
-    for weight, freedom in zip(weights, freedoms, strict=True):
+    for weight, freedom in zip(weights, dof, strict=True):
         sample += weight * (random.chisquare(freedom, size=sample.size) - freedom)
-    law = ChiSquareSum(np.array(weights), np.array(freedoms, dtype=float), remainder)
+    law = ChiSquareSum(np.array(weights), np.array(dof, dtype=float), remainder)
     for x in np.quantile(sample, [0.01, 0.2, 0.5, 0.8, 0.99]):
         share = (sample > x).mean()
         assert law.survival(x) == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / sample.size))
@@ -152,7 +152,7 @@ def test_gaussian_eigenvalues_are_bessel_functions(d, gamma):
     k = np.arange(1, min(4, len(law.weights)) + 1)
     expected = math.gamma(d / 2) * (2 / gamma) ** (d / 2 - 1) * special.iv(k + d / 2 - 1, gamma)
     np.testing.assert_allclose(law.scale * law.weights[: len(k)], expected, rtol=1e-9)
-    np.testing.assert_array_equal(law.freedoms[:2], [d, (d - 1) * (d + 2) / 2])
+    np.testing.assert_array_equal(law.dof[:2], [d, (d - 1) * (d + 2) / 2])
 
 
 def test_eigenvalues_on_the_circle_are_fourier_coefficients():
@@ -184,13 +184,13 @@ def test_the_variance_is_complete(d, kernel):
     else:
         mean_square = kernel_mean(type(kernel)(gamma=2 * kernel.gamma), d)
     law = zonal_null(kernel, d)
-    found = law.scale**2 * (law.weights**2 @ law.freedoms + law.remainder)
+    found = law.scale**2 * (law.weights**2 @ law.dof + law.remainder)
     assert found == pytest.approx(mean_square - kernel_mean(kernel, d) ** 2, rel=1e-7)
 
 
 def test_in_many_dimensions_the_law_is_nearly_normal():
     law = zonal_null(Laplace(), 4096)
-    deviation = law.scale * math.sqrt(2 * (law.weights**2 @ law.freedoms + law.remainder))
+    deviation = law.scale * math.sqrt(2 * (law.weights**2 @ law.dof + law.remainder))
     for z in (-2.0, 0.0, 1.0, 3.0):
         assert law.survival(z * deviation) == pytest.approx(stats.norm.sf(z), abs=0.005)
 

@@ -13,7 +13,8 @@ import torch
 from torch import nn
 from torch.testing import assert_close
 
-from unclump.geometry.sphere import angle, exp, project, retract, tangent, transport
+from unclump.geometry.sphere import angle, exp, retract, tangent, transport
+from unclump.ops.project import project
 from unclump.ops.row_update import adam_update, in_place, sgd_update
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization

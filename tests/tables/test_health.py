@@ -14,7 +14,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from unclump.figures.plots import uniform_density
-from unclump.geometry.uniform_law import UniformLaw, cap, cap_angle
+from unclump.geometry.uniform_law import UniformLaw, cap_angle, cap_fraction
 from unclump.tables.neighbours import neighbours
 
 DATA = Path(os.environ.get("UNCLUMP_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -25,7 +25,7 @@ GLOVE = DATA / "glove6B_100d_top50k.npz"
 def few_simulations(monkeypatch, request):
     """Tables below 20 rows are compared with 19 uniform ones, which is quicker."""
     if "all_simulations" not in request.fixturenames:
-        monkeypatch.setattr(sys.modules["unclump.health"], "_SIMULATIONS", 19)
+        monkeypatch.setattr(sys.modules["unclump.tables.health"], "_SIMULATIONS", 19)
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_nearest_angles_on_the_circle_have_their_closed_form(n):
     assert law.mean_nearest_angle == pytest.approx(math.pi / n, rel=1e-9)
     assert law.median_nearest_angle == pytest.approx(math.pi * (1 - 0.5 ** (1 / (n - 1))), rel=1e-9)
     second = 2 * math.pi**2 / (n * (n + 1))  # the mean square of pi times a Beta(1, n - 1)
-    assert law.deviation_of_nearest_angle == pytest.approx(math.sqrt(second - (math.pi / n) ** 2), rel=1e-7)
+    assert law.std_nearest_angle == pytest.approx(math.sqrt(second - (math.pi / n) ** 2), rel=1e-7)
 
 
 @pytest.mark.parametrize("n", [2, 3, 10, 1000])
@@ -95,15 +95,15 @@ def test_the_laws_hold_in_every_dimension(n, d):
     assert 0 < law.median_smallest_angle <= law.median_nearest_angle <= math.pi / 2 + 1e-12
     assert law.nearest_survival(law.median_nearest_angle) == pytest.approx(0.5, rel=1e-6)
     assert law.smallest_survival(law.median_smallest_angle) == pytest.approx(0.5, rel=1e-6)
-    assert law.mean_nearest_angle == pytest.approx(law.median_nearest_angle, abs=2 * law.deviation_of_nearest_angle)
+    assert law.mean_nearest_angle == pytest.approx(law.median_nearest_angle, abs=2 * law.std_nearest_angle)
 
 
 @pytest.mark.parametrize("d", [2, 3, 10, 1000])
 def test_caps_and_their_angles_are_inverse_and_have_the_known_density(d):
     share = np.array([1e-12, 1e-6, 0.1, 0.5, 0.9, 1 - 1e-6])
-    np.testing.assert_allclose(cap(cap_angle(share, d), d), share, rtol=1e-8)
+    np.testing.assert_allclose(cap_fraction(cap_angle(share, d), d), share, rtol=1e-8)
     middle = cap_angle(np.array([0.2, 0.4, 0.7]), d)
-    slope = (cap(middle + 1e-5, d) - cap(middle - 1e-5, d)) / 2e-5
+    slope = (cap_fraction(middle + 1e-5, d) - cap_fraction(middle - 1e-5, d)) / 2e-5
     np.testing.assert_allclose(slope, uniform_density(middle, d), rtol=1e-5)
 
 
@@ -250,7 +250,7 @@ def test_near_duplicates_are_closer_than_a_tenth_of_what_uniform_points_have(poi
 def test_uniform_points_rarely_have_near_duplicates(n):
     for d in (2, 3, 10, 1000):
         near = uc.duplicate_angle(n, d)
-        assert cap(near, d) * math.comb(n, 2) <= 0.01 * (1 + 1e-9)  # the expected number of pairs
+        assert cap_fraction(near, d) * math.comb(n, 2) <= 0.01 * (1 + 1e-9)  # the expected number of pairs
         assert 0 < near <= math.radians(9) + 1e-12
 
 

@@ -1,4 +1,4 @@
-"""Writing the points of a code: beside the file first, then in its place."""
+"""Output files of `unclump code`."""
 
 import io
 import json
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unclump._atomic_write import replacing
+from unclump._atomic_write import replace_file
 
 if TYPE_CHECKING:
     from unclump.codes import Code
@@ -16,18 +16,18 @@ FORMATS = (".npy", ".csv", ".json")
 
 
 def check_output(path: Path | None) -> None:
-    """Refuse what cannot be written, before the work is done."""
+    """Raise if the points cannot be written, before they are computed."""
     if path is None:
         return
     if path.suffix not in FORMATS:
         raise ValueError(f"expected an output file ending in {', '.join(FORMATS)}, got {path}; choose one of these")
     if not path.parent.is_dir():
-        raise ValueError(f"expected a folder to write {path.name} into, got {path.parent}, which is not there; make it")
+        raise ValueError(f"expected {path.name} to be in an existing folder, got {path.parent}; create it first")
 
 
 def write_points(path: Path, code: "Code") -> None:
-    """The points with all their digits: an array, lines of comma-separated numbers, or an object with the facts."""
-    from unclump.cli.code import facts
+    """Write the points with all their digits: as an array, as CSV, or as JSON together with the summary."""
+    from unclump.cli.code import summarise
 
     points, buffer = code.points.numpy(), io.BytesIO()
     if path.suffix == ".npy":
@@ -35,6 +35,6 @@ def write_points(path: Path, code: "Code") -> None:
     elif path.suffix == ".csv":
         np.savetxt(buffer, points, delimiter=",", fmt="%.17g")
     else:
-        buffer.write((json.dumps({**facts(code), "points": points.tolist()}, indent=1) + "\n").encode())
-    with replacing(path) as file:
+        buffer.write((json.dumps({**summarise(code), "points": points.tolist()}, indent=1) + "\n").encode())
+    with replace_file(path) as file:
         file.write(buffer.getvalue())

@@ -1,4 +1,4 @@
-"""`unclump code N D`: directions as far apart as is known, how good they are, and where they come from."""
+"""`unclump code N D`: the best known well-separated directions, how good they are, and where they come from."""
 
 import argparse
 import math
@@ -13,28 +13,28 @@ EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
   unclump code 100 4 -o directions.npy       a hundred directions in four dimensions
   unclump code 131 3 --time-limit 60         search for a minute
-  unclump code 131 3 --improve               search, and keep it for the next time if it is better
+  unclump code 131 3 --improve               search, and add the result to your catalogue if it is better
   unclump code 12 3 --thomson                electrons on a sphere
 """
 
 
-def add_to(commands: Any) -> None:
-    """The command and its options."""
+def add_command(commands: Any) -> None:
+    """Add the command and its options."""
     command = commands.add_parser(
         "code",
-        help="n well separated directions in d dimensions",
-        description="n directions in d dimensions with the largest smallest angle that is known.",
+        help="n well-separated directions in d dimensions",
+        description="n directions in d dimensions with the largest known smallest angle.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("n", type=int, metavar="N", help="how many directions")
-    command.add_argument("d", type=int, metavar="D", help="in how many dimensions")
+    command.add_argument("n", type=int, metavar="N", help="number of directions")
+    command.add_argument("d", type=int, metavar="D", help="number of dimensions")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write them to FILE: .npy, .csv or .json")
-    command.add_argument("--plot", type=Path, metavar="FILE", help="draw a globe (D = 3) or the angles to FILE")
-    command.add_argument("--fresh", action="store_true", help="search, whatever is known")
+    command.add_argument("--plot", type=Path, metavar="FILE", help="plot a globe (D = 3) or the angles to FILE")
+    command.add_argument("--fresh", action="store_true", help="search, even if a code is known")
     command.add_argument("--improve", action="store_true", help="search; keep the result if it beats the catalogue")
-    command.add_argument("--restarts", type=int, metavar="K", help="search K times over")
-    command.add_argument("--seed", type=int, default=0, help="of the search (0)")
+    command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
+    command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
     command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for that long")
     command.add_argument("--init", metavar="HOW", help="start from: random, cyclic, antipodal, blocks, or a .npy file")
     command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
@@ -43,50 +43,50 @@ def add_to(commands: Any) -> None:
     command.set_defaults(run=run)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    """Find the code, print it, write what was asked for."""
-    from unclump._text import shown
+def run(args: argparse.Namespace) -> None:
+    """Find the code, write the requested files, print the summary."""
+    from unclump._text import sanitise
     from unclump.cli._output import check_output, write_points
 
-    check_output(chosen.output)
-    code = _find(chosen)
-    kept = _keep(code, chosen) if chosen.improve else None
-    if chosen.output is not None:
-        write_points(chosen.output, code)
-    if chosen.plot is not None:
-        _plot(code, chosen.plot)
-    print(_json(code) if chosen.json else _table(code))
-    for written in (chosen.output, chosen.plot):
-        if written is not None and not chosen.quiet:
-            print(f"written to {shown(written)}", file=sys.stderr)
-    if kept is not None:
-        print(f"kept in {kept}" if kept else "not better than the catalogue's", file=sys.stderr)
+    check_output(args.output)
+    code = _find(args)
+    folder = _add_to_catalogue(code, args) if args.improve else None
+    if args.output is not None:
+        write_points(args.output, code)
+    if args.plot is not None:
+        _plot(code, args.plot)
+    print(_json(code) if args.json else _table(code))
+    for path in (args.output, args.plot):
+        if path is not None and not args.quiet:
+            print(f"written to {sanitise(path)}", file=sys.stderr)
+    if folder is not None:
+        print(f"kept in {folder}" if folder else "not better than the catalogue's", file=sys.stderr)
 
 
-def _find(chosen: argparse.Namespace) -> "Code":
+def _find(args: argparse.Namespace) -> "Code":
     import numpy as np
 
     from unclump.codes import spherical_code
     from unclump.kernels import Riesz
 
-    init = chosen.init
+    init = args.init
     if init is not None and init.endswith(".npy"):
         init = np.load(init, allow_pickle=False)
     return spherical_code(
-        chosen.n,
-        chosen.d,
-        restarts=chosen.restarts,
-        seed=chosen.seed,
-        time_limit=chosen.time_limit,
+        args.n,
+        args.d,
+        restarts=args.restarts,
+        seed=args.seed,
+        time_limit=args.time_limit,
         init=init,
-        kernel=Riesz(s=1.0) if chosen.thomson else None,
-        fresh=chosen.fresh or chosen.improve,
-        progress=not chosen.quiet and sys.stderr.isatty(),
+        kernel=Riesz(s=1.0) if args.thomson else None,
+        fresh=args.fresh or args.improve,
+        progress=not args.quiet and sys.stderr.isatty(),
     )
 
 
-def _keep(code: "Code", chosen: argparse.Namespace) -> Path | str:
-    """The folder where it is kept now, or "" where the catalogue has one as good."""
+def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
+    """Add the code to the user's catalogue and return its folder, or "" if the catalogue has one as good."""
     from unclump.codes import catalogue
 
     n, d = code.points.shape
@@ -96,16 +96,16 @@ def _keep(code: "Code", chosen: argparse.Namespace) -> Path | str:
     budget = "".join(
         f" --{name.replace('_', '-')} {value}"
         for name in ("restarts", "time_limit", "init")
-        if (value := getattr(chosen, name)) is not None
+        if (value := getattr(args, name)) is not None
     )
-    command = f"unclump code {n} {d} --fresh --seed {chosen.seed}{budget}"
-    record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, chosen.seed, command)
+    command = f"unclump code {n} {d} --fresh --seed {args.seed}{budget}"
+    record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command)
     folder = catalogue.user_folder()
     return folder if catalogue.save_if_better(folder, code.points.numpy(), record) else ""
 
 
-def facts(code: "Code") -> dict[str, Any]:
-    """What there is to say of a code; angles in degrees."""
+def summarise(code: "Code") -> dict[str, Any]:
+    """Summarise a code; angles in degrees."""
     n, d = code.points.shape
     result: dict[str, Any] = {
         "n": n,
@@ -118,7 +118,7 @@ def facts(code: "Code") -> dict[str, Any]:
         "optimal": code.optimal,
         "proof": code.proof,
     }
-    if n <= 5000 and code.energy is None:  # of more points it takes a while; of least energy, they have no contacts
+    if n <= 5000 and code.energy is None:  # slow for more points; codes of least energy have no contacts
         result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
     if code.energy is not None:
         result["energy"] = code.energy
@@ -126,26 +126,26 @@ def facts(code: "Code") -> dict[str, Any]:
 
 
 def _table(code: "Code") -> str:
-    said = facts(code)
+    summary = summarise(code)
     rows = [
-        ("code", f"{said['n']} points in {said['d']} dimensions"),
-        ("source", said["source"]),
-        ("smallest angle", f"{said['angle_degrees']:.12f} degrees"),
-        ("upper bound", f"{said['bound_degrees']:.12f} degrees ({said['bound']})"),
-        ("gap", f"{said['gap_degrees']:.6g} degrees"),
-        ("optimal", f"proved: {said['proof']}" if said["optimal"] else "not known"),
+        ("code", f"{summary['n']} points in {summary['d']} dimensions"),
+        ("source", summary["source"]),
+        ("smallest angle", f"{summary['angle_degrees']:.12f} degrees"),
+        ("upper bound", f"{summary['bound_degrees']:.12f} degrees ({summary['bound']})"),
+        ("gap", f"{summary['gap_degrees']:.6g} degrees"),
+        ("optimal", f"proved: {summary['proof']}" if summary["optimal"] else "not known"),
     ]
-    if "contacts" in said:
-        rows.append(("contacts", f"{said['contacts']} pairs, {said['rattlers']} rattlers"))
-    if "energy" in said:
-        rows.append(("energy", f"{said['energy']:.12g}"))
+    if "contacts" in summary:
+        rows.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
+    if "energy" in summary:
+        rows.append(("energy", f"{summary['energy']:.12g}"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 
 def _json(code: "Code") -> str:
     import json
 
-    return json.dumps(facts(code), indent=1)
+    return json.dumps(summarise(code), indent=1)
 
 
 def _plot(code: "Code", path: Path) -> None:

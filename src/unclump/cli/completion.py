@@ -1,4 +1,4 @@
-"""`unclump completion bash`: a script that completes commands, options and files, made from the parser itself."""
+"""`unclump completion bash`: a script that completes commands, options and files, generated from the parser."""
 
 import argparse
 import re
@@ -14,29 +14,29 @@ EXAMPLES = """examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """The command and its argument."""
+def add_command(commands: Any) -> None:
+    """Add the command and its argument."""
     command = commands.add_parser(
         "completion",
-        help="completion for your shell",
-        description="Print a script with which your shell completes commands, options and files.",
+        help="completion script for your shell",
+        description="Print a script that lets your shell complete commands, options and files.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    command.add_argument("shell", choices=tuple(_SHELLS), help="for which shell")
+    command.add_argument("shell", choices=tuple(_SHELLS), help="the shell")
     command.set_defaults(run=run)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    """Print it."""
+def run(args: argparse.Namespace) -> None:
+    """Print the script."""
     from unclump.cli import parser
 
-    print(_SHELLS[chosen.shell](parser()), end="")
+    print(_SHELLS[args.shell](parser()), end="")
 
 
 @dataclass(frozen=True)
 class _Argument:
-    """What a shell needs to know of an option, or of a positional argument, which has no flags."""
+    """What a shell needs to know about an option, or about a positional argument, which has no flags."""
 
     flags: tuple[str, ...]
     help: str
@@ -46,7 +46,7 @@ class _Argument:
 
 
 def _commands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, list[_Argument]]]:
-    """The commands with their help and their arguments."""
+    """Return the help and the arguments of each command."""
     action = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
     return {name: (helps.get(name, ""), list(_arguments(command))) for name, command in action.choices.items()}
@@ -96,20 +96,20 @@ def _bash(parser: argparse.ArgumentParser) -> str:
 def _bash_reply(argument: _Argument) -> str:
     if argument.values:
         return f'COMPREPLY=($(compgen -W {shlex.quote(" ".join(argument.values))} -- "$current"));'
-    if argument.takes_file:  # names with spaces are one word each, and quoted by the shell
+    if argument.takes_file:  # a file name with spaces is one word, which the shell quotes
         return "compopt -o filenames; local IFS=$'\\n'; COMPREPLY=($(compgen -f -- \"$current\"));"
     return ":;"
 
 
 def _zsh(parser: argparse.ArgumentParser) -> str:
-    branches, listed = [], []
+    branches, descriptions = [], []
     for name, (text, arguments) in _commands(parser).items():
-        listed.append(f"    {shlex.quote(f'{name}:{text}')}\n")
+        descriptions.append(f"    {shlex.quote(f'{name}:{text}')}\n")
         specs = [spec for argument in arguments for spec in _zsh_specs(argument)]
         branches.append(f"    {name}) _arguments " + " ".join(map(shlex.quote, specs)) + " ;;\n")
     flags = " ".join(shlex.quote(spec) for option in _arguments(parser) for spec in _zsh_specs(option))
     return (
-        "#compdef unclump\n_unclump() {\n  local -a commands=(\n" + "".join(listed) + "  )\n"
+        "#compdef unclump\n_unclump() {\n  local -a commands=(\n" + "".join(descriptions) + "  )\n"
         "  if ((CURRENT == 2)); then\n"
         f"    if [[ $PREFIX == -* ]]; then _arguments {flags}; else _describe command commands; fi\n"
         "    return\n  fi\n"
@@ -131,10 +131,10 @@ def _fish(parser: argparse.ArgumentParser) -> str:
     for option in _arguments(parser):
         lines.append(f"complete -c unclump -n __fish_use_subcommand {_fish_flags(option)}")
     for name, (text, arguments) in _commands(parser).items():
-        lines.append(f"complete -c unclump -n __fish_use_subcommand -a {name} -d {_fish_quoted(text)}")
+        lines.append(f"complete -c unclump -n __fish_use_subcommand -a {name} -d {_fish_quote(text)}")
         here = f"complete -c unclump -n '__fish_seen_subcommand_from {name}'"
         for argument in arguments:
-            value = f" -a {_fish_quoted(' '.join(argument.values))}" if argument.values else ""
+            value = f" -a {_fish_quote(' '.join(argument.values))}" if argument.values else ""
             if not argument.flags:
                 lines += [f"{here} -F"] if argument.takes_file else [f"{here}{value}"] if value else []
             else:
@@ -145,10 +145,10 @@ def _fish(parser: argparse.ArgumentParser) -> str:
 
 def _fish_flags(argument: _Argument) -> str:
     flags = [f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}" for flag in argument.flags]
-    return f"{' '.join(flags)} -d {_fish_quoted(argument.help)}"
+    return f"{' '.join(flags)} -d {_fish_quote(argument.help)}"
 
 
-def _fish_quoted(text: str) -> str:
+def _fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -1,22 +1,22 @@
-"""`unclump demo`."""
+"""`unclump demo`: a clumped table is dispersed."""
 
 import argparse
 from typing import Any
 
 
-def add_to(commands: Any) -> None:
-    """The command and its options."""
+def add_command(commands: Any) -> None:
+    """Add the command."""
     command = commands.add_parser(
         "demo",
-        help="a clumped table comes apart",
-        description="Disperse a clumped table before your eyes.",
+        help="watch a clumped table being dispersed",
+        description="Disperse a clumped table and show how it changes.",
         epilog="example: unclump demo",
     )
     command.set_defaults(run=run)
 
 
 def run(_: argparse.Namespace) -> None:
-    """Show it."""
+    """Run the demo."""
     from unclump.dispersion.demo import main
 
     main()

@@ -6,21 +6,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.tables.files import FileError, Table, save
 
 EXAMPLES = """examples:
   unclump place words.npz --new tokens.txt -o longer.npz       a row for each name in tokens.txt
   unclump place vectors.npy --count 5 -o longer.npy            five rows for a table without names
 
-New rows come after the old ones, which stay to the bit. Their norm is the median norm of the table.
+New rows are appended; the old ones stay bit for bit. The norm of a new row is the median norm of the table.
 """
-_SAMPLES = 10_000  # places to choose from, or four times the new rows
-_NAMELESS = ("npy", "safetensors")  # formats without a place for names
+_SAMPLES = 10_000  # candidate directions; at least four times the number of new rows
+_NAMELESS = ("npy", "safetensors")  # formats that cannot store names
 
 
-def add_to(commands: Any) -> None:
-    """The command and its options."""
+def add_command(commands: Any) -> None:
+    """Add the command and its options."""
     from unclump.cli._tables import add_input, add_output
 
     command = commands.add_parser(
@@ -31,88 +31,89 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_input(command)
-    how_many = command.add_mutually_exclusive_group(required=True)
-    how_many.add_argument("--new", type=Path, metavar="FILE", help="the new rows' names, one a line")
-    how_many.add_argument("--count", type=int, metavar="N", help="how many rows, for a table without names")
+    new_rows = command.add_mutually_exclusive_group(required=True)
+    new_rows.add_argument("--new", type=Path, metavar="FILE", help="names of the new rows, one per line")
+    new_rows.add_argument("--count", type=int, metavar="N", help="number of new rows, for a table without names")
     add_output(command)
-    command.add_argument("--seed", type=int, default=0, help="of the places to choose from (0)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the candidate directions (0)")
     command.set_defaults(run=run)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    """Read, check everything, place, write, tell."""
+def run(args: argparse.Namespace) -> None:
+    """Read the table, validate everything, place the rows, write, and print the result."""
     import torch
 
     from unclump._checks import check_count
     from unclump._precision import full_precision
-    from unclump.cli._tables import check_output, output_of, read_table
+    from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place
 
-    if chosen.count is not None:
-        check_count("--count", chosen.count)
-    output = output_of(chosen)
-    table = read_table(chosen)
-    new_names = _new_names(chosen, table)
-    count = chosen.count if new_names is None else len(new_names)
+    if args.count is not None:
+        check_count("--count", args.count)
+    output = resolve_output(args)
+    table = read_table(args)
+    new_names = _new_names(args, table)
+    count = args.count if new_names is None else len(new_names)
     names = None if table.names is None or new_names is None else [*table.names, *new_names]
     rows, d = table.points.shape
-    # The door looks at the size of what will be written, which this has at no cost.
-    as_large = table.points.new_zeros(1, d).expand(rows + count, d)
-    form = check_output(output, table.with_points(as_large, names=names), in_place=chosen.in_place)
+    # Validate the output with a placeholder of its final size, which takes no memory.
+    placeholder = table.points.new_zeros(1, d).expand(rows + count, d)
+    format_name = check_output(output, table.with_points(placeholder, names=names), in_place=args.in_place)
 
     points = full_precision(table.points)
-    generator = torch.Generator().manual_seed(chosen.seed)
+    generator = torch.Generator().manual_seed(args.seed)
     directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
     added = (directions * norms_of(points).median()).to(table.points.dtype)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
-            f"{shown(chosen.file)}: expected room for new rows of the median norm in "
-            f"{str(added.dtype).removeprefix('torch.')}, got infinite or zero ones; scale the table, or widen its dtype"
+            f"{sanitise(args.file)}: expected {str(added.dtype).removeprefix('torch.')} to hold new rows of the median "
+            "norm, got infinite or zero ones; scale the table, or use a wider dtype"
         )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
-    save(output, longer, in_place=chosen.in_place)
-    print(_told(longer, rows))
-    print(f"written to {shown(output)}")
-    if chosen.new is not None and chosen.names is not None and form in _NAMELESS:
-        print(f"it has no place for names: those are the lines of {shown(chosen.names)}, then of {shown(chosen.new)}")
+    save(output, longer, in_place=args.in_place)
+    print(_describe_distances(longer, rows))
+    print(f"written to {sanitise(output)}")
+    if args.new is not None and args.names is not None and format_name in _NAMELESS:
+        files = f"{sanitise(args.names)}, then of {sanitise(args.new)}"
+        print(f"it cannot store names: they are the lines of {files}")
 
 
-def _new_names(chosen: argparse.Namespace, table: Table) -> Sequence[str] | None:
-    """The names of the new rows, each new; None for a table without names."""
+def _new_names(args: argparse.Namespace, table: Table) -> Sequence[str] | None:
+    """Read the names of the new rows, which must be new; None for a table without names."""
     from unclump.cli._tables import read_lines
 
-    file = shown(chosen.file)
-    if chosen.new is None:
+    file = sanitise(args.file)
+    if args.new is None:
         if table.names is not None:
-            raise ValueError(f"expected names for the new rows, since those of {file} have names; give --new FILE")
+            raise ValueError(f"expected names for the new rows, since those of {file} have names; use --new FILE")
         return None
     if table.names is None:
-        raise ValueError(f"{file} has no names, so new ones have no place; use --count N, or give --names FILE")
-    lines, known, seen = read_lines(chosen.new), set(table.names), dict[str, int]()
+        raise ValueError(f"expected a table with names for --new, got {file} without; use --count N, or --names FILE")
+    lines, known, line_of = read_lines(args.new), set(table.names), dict[str, int]()
     for line, name in enumerate(lines, start=1):
-        where = f"{shown(chosen.new)}: line {line}"
+        where = f"{sanitise(args.new)}: line {line}"
         if not name:
-            raise FileError(f"{where} is empty; give one name a line")
+            raise FileError(f"{where} is empty; list one name per line")
         if name in known:
-            raise FileError(f"{where}: '{shown(name)}' is in {file} already; leave it out")
-        if name in seen:
-            raise FileError(f"{where}: '{shown(name)}' is on line {seen[name]} already; leave it out")
-        seen[name] = line
+            raise FileError(f"{where}: '{sanitise(name)}' is already in {file}; leave it out")
+        if name in line_of:
+            raise FileError(f"{where}: '{sanitise(name)}' is already on line {line_of[name]}; leave it out")
+        line_of[name] = line
     return lines
 
 
-def _told(table: Table, old: int) -> str:
-    """How far the new rows are from all others."""
+def _describe_distances(table: Table, old: int) -> str:
+    """Say how far the new rows are from all others."""
     import torch
 
     from unclump.geometry.sphere import angle
-    from unclump.measures.overlap import nearest_rows
+    from unclump.ops.nearest import nearest_of_rows
     from unclump.ops.project import project
 
     points = table.points
     new = torch.arange(old, len(points))
-    near = angle(*(project(points[some].double()) for some in (new, nearest_rows(points, new, 1)[:, 0])))
-    smallest, largest = (f"{math.degrees(found):.4f}°" for found in (near.min(), near.max()))
+    nearest = angle(*(project(points[index].double()) for index in (new, nearest_of_rows(project(points), new)[:, 0])))
+    smallest, largest = (f"{math.degrees(extreme):.4f}°" for extreme in (nearest.min(), nearest.max()))
     plural = "s" if len(new) > 1 else ""
     return f"{len(new)} row{plural} added to {old}; the nearest other row is {smallest} to {largest} away"

@@ -1,4 +1,4 @@
-"""`unclump report FILE [OTHER]`: the health of a table as one page."""
+"""`unclump report FILE [OTHER]`: the health of a table as one HTML page."""
 
 import argparse
 import shlex
@@ -17,85 +17,85 @@ EXAMPLES = """examples:
 """
 
 
-def add_to(commands: Any) -> None:
-    """The command and its options."""
+def add_command(commands: Any) -> None:
+    """Add the command and its options."""
     from unclump.cli._tables import add_input
 
     command = commands.add_parser(
         "report",
-        help="the health of a table as one page",
+        help="the health of a table as one HTML page",
         description=(
-            "The health of a table of embeddings as one HTML page that opens offline; "
-            "of two tables, before and after side by side."
+            "The health of a table of embeddings as one HTML page that works offline; "
+            "with two tables, before and after side by side."
         ),
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_input(command)
     command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
-    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="where to (FILE's stem + .report.html)")
-    command.add_argument("--seed", type=int, default=0, help="of the samples of pairs and rows (0)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar, and no word of what was written")
+    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
+    command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
+    command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
     command.set_defaults(run=run)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    """Read, measure, write the page, say where it is."""
+def run(args: argparse.Namespace) -> None:
+    """Read, measure, write the page, print its path."""
     import torch
 
-    from unclump._text import shown
+    from unclump._text import sanitise
     from unclump.cli._tables import load_table
     from unclump.report import report
 
-    output = chosen.output or Path(f"{chosen.file.resolve().stem}.report.html")
-    inputs = [path for path in (chosen.file, chosen.other) if path is not None]
-    tables = [load_table(path, chosen) for path in inputs]
+    output = args.output or Path(f"{args.file.resolve().stem}.report.html")
+    inputs = [path for path in (args.file, args.other) if path is not None]
+    tables = [load_table(path, args) for path in inputs]
     _check_output(output, tables)
     page = report(
         *tables,
-        command=_command(chosen, inputs, output),
-        generator=torch.Generator().manual_seed(chosen.seed),
-        progress=not chosen.quiet and sys.stderr.isatty(),
+        command=_command(args, inputs, output),
+        generator=torch.Generator().manual_seed(args.seed),
+        progress=not args.quiet and sys.stderr.isatty(),
     )
     _write(output, page)
-    if not chosen.quiet:
-        print(shown(output))
+    if not args.quiet:
+        print(sanitise(output))
 
 
 def _check_output(output: Path, tables: "Sequence[Table]") -> None:
-    """Refuse what cannot be written, before the work is done; above all, the files that were read."""
-    from unclump.tables.files import FileError, was_read
-    from unclump.tables.files._refusals import about, check_regular
+    """Raise if the page cannot be written, or would overwrite a table, before the work is done."""
+    from unclump.tables.files import FileError, is_source_file
+    from unclump.tables.files._validation import check_regular, prefix_errors
 
-    with about(output):
+    with prefix_errors(output):
         if not output.parent.is_dir():
-            raise FileError("its folder does not exist; make it first")
+            raise FileError("its folder does not exist; create it first")
         if output.is_dir():
             raise FileError("is a folder; name a file in it")
         if not output.exists():
             return
         check_regular(output)
-        if any(table.source is not None and was_read(output, table.source) for table in tables):
+        if any(table.source is not None and is_source_file(output, table.source) for table in tables):
             raise FileError("is what the table was read from; write elsewhere")
 
 
 def _write(output: Path, page: str) -> None:
-    from unclump._atomic_write import replacing
-    from unclump.tables.files._refusals import about
+    from unclump._atomic_write import replace_file
+    from unclump.tables.files._validation import prefix_errors
 
-    with about(output), replacing(output) as file:
+    with prefix_errors(output), replace_file(output) as file:
         file.write(page.encode("utf-8"))
 
 
-def _command(chosen: argparse.Namespace, inputs: list[Path], output: Path) -> str:
-    """The command as others may repeat it: files by their names, without the folders of this machine."""
+def _command(args: argparse.Namespace, inputs: list[Path], output: Path) -> str:
+    """Return the command line to print on the page, with file names but no folders of this machine."""
     words = ["unclump", "report", *(path.resolve().name for path in inputs)]
-    if chosen.output is not None:
+    if args.output is not None:
         words += ["-o", output.name]
-    if chosen.tensor is not None:
-        words += ["--tensor", chosen.tensor]
-    if chosen.names is not None:
-        words += ["--names", chosen.names.name]
-    if chosen.seed:
-        words += ["--seed", str(chosen.seed)]
+    if args.tensor is not None:
+        words += ["--tensor", args.tensor]
+    if args.names is not None:
+        words += ["--names", args.names.name]
+    if args.seed:
+        words += ["--seed", str(args.seed)]
     return shlex.join(words)

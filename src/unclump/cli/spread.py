@@ -1,4 +1,4 @@
-"""`unclump spread FILE -o OUT`: the rows of a table move apart, as far as is allowed."""
+"""`unclump spread FILE -o OUT`: move the rows of a table apart, within limits."""
 
 import argparse
 import math
@@ -8,214 +8,199 @@ from pathlib import Path
 from typing import Any
 
 from unclump._checks import check_count, check_positive
-from unclump._text import shown
+from unclump._text import sanitise
 from unclump.tables.files import Table, save
 
 EXAMPLES = """examples:
-  unclump spread words.npz -o spread.npz                        open the whole table
-  unclump spread words.npz --try-moves 5,10,20                  what would different strengths do? writes nothing
+  unclump spread words.npz -o spread.npz                        spread the whole table
+  unclump spread words.npz --try-moves 5,10,20                  compare limits on moves; writes nothing
   unclump spread words.npz -o spread.npz --max-move 10          no row turns by more than 10 degrees
-  unclump spread words.npz -o spread.npz --duplicates-only      part rows that are (nearly) the same, and only these
-  unclump spread words.npz -o spread.npz --freeze rows.txt      the rows listed there stay as they are
+  unclump spread words.npz -o spread.npz --duplicates-only      separate only rows that are (nearly) the same
+  unclump spread words.npz -o spread.npz --freeze rows.txt      the rows listed in rows.txt do not change
   unclump spread words.npz -o spread.npz --objective energy --option kernel=riesz --option kernel.s=2
-  unclump spread words.npz -o spread.npz --checkpoint run.pt    a killed run goes on when it is started again
+  unclump spread words.npz -o spread.npz --checkpoint run.pt    a killed run resumes when it is started again
 
-Rows are unit afterwards, unless --keep-norms is given; --freeze and --duplicates-only keep all norms.
+The rows of OUT have norm 1, unless --keep-norms is used; --freeze and --duplicates-only keep all norms.
 """
-_PASSES = 200, 1000  # over the table, if nobody says how many steps: as many as make 10 million rows, within these
+_PASSES = 200, 1000  # bounds on the default number of passes over the table, which aims at 10 million rows in all
 _LR = 0.01
-_BATCH = 1024  # for objectives whose cost is the square of the rows
+_BATCH = 1024  # for objectives whose cost is quadratic in the rows
 _WHOLE_TABLE = ("sliced", "ssw", "lloyd", "spherical_variance")
 
 
-def add_to(commands: Any) -> None:
-    """The command and its options."""
+def add_command(commands: Any) -> None:
+    """Add the command and its options."""
     from unclump.cli._tables import add_input, add_output
 
     command = commands.add_parser(
         "spread",
         help="move the rows of a table apart",
-        description="Move the rows of a table apart, and write it in its format, dtype and order, names kept.",
+        description="Move the rows of a table apart; format, dtype, order and names stay the same.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_input(command)
     add_output(command)
     add = command.add_argument
-    add("--objective", metavar="NAME", help="what to lower: sliced (default), koleo, max_min, energy, mmd, ...")
+    add("--objective", metavar="NAME", help="what to minimise: sliced (default), koleo, max_min, energy, mmd, ...")
     add("--option", action="append", metavar="KEY=VALUE", help="of the objective: circles=13, kernel=riesz, kernel.s=2")
-    add(
-        "--steps",
-        type=int,
-        metavar="N",
-        help="updates (as many as pass 200 times over a large table)",
-    )
-    add("--lr", type=float, metavar="RADIANS", help=f"about the turn of a row in the first step, falling to 0 ({_LR})")
+    add("--steps", type=int, metavar="N", help="number of updates (200 passes over a large table)")
+    add("--lr", type=float, metavar="RADIANS", help=f"about how far a row turns in the first step; decays to 0 ({_LR})")
     add(
         "--batch-size",
         type=int,
         metavar="ROWS",
-        help=f"rows in a step (all for {', '.join(_WHOLE_TABLE)}; {_BATCH} for the others)",
+        help=f"rows per step (all for {', '.join(_WHOLE_TABLE)}; {_BATCH} for the others)",
     )
-    add("--max-move", type=float, metavar="DEGREES", help="turn no row by more than this, in OUT as it is written")
+    add("--max-move", type=float, metavar="DEGREES", help="turn no row by more than this, after rounding to the dtype")
     add("--try-moves", metavar="DEGREES,...", help="print what these values of --max-move would do; write nothing")
-    add("--freeze", type=Path, metavar="FILE", help="rows that stay to the bit: names or numbers from 0, one a line")
-    add("--duplicates-only", action="store_true", help="move only rows with another --within so many degrees")
-    add("--within", type=float, metavar="DEGREES", help="of a duplicate (a tenth of uniform points' smallest)")
-    add("--keep-norms", action="store_true", help="each row keeps its norm, only directions change")
-    add(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="keep the run's state there, and go on from it; deleted in the end",
-    )
-    add("--seed", type=int, default=0, help="of all that is random (0)")
+    add("--freeze", type=Path, metavar="FILE", help="rows that do not change: names or numbers from 0, one per line")
+    add("--duplicates-only", action="store_true", help="move only rows that have another row --within this angle")
+    add("--within", type=float, metavar="DEGREES", help="angle of duplicates (a tenth of uniform points' smallest)")
+    add("--keep-norms", action="store_true", help="keep the norm of each row, change only its direction")
+    add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
+    add("--seed", type=int, default=0, help="seed of everything random (0)")
     add("--quiet", action="store_true", help="no progress bar")
     command.set_defaults(run=run)
 
 
-def run(chosen: argparse.Namespace) -> None:
-    """Read, check everything, work, write, tell."""
-    from unclump.cli._before_after import before_after, change_of, state_of
-    from unclump.cli._tables import check_output, output_of, read_table
+def run(args: argparse.Namespace) -> None:
+    """Read the table, validate everything, spread, write, and print the comparison."""
+    from unclump.cli._comparison import format_comparison, measure_change, measure_state
+    from unclump.cli._tables import check_output, read_table, resolve_output
 
-    strengths = _check(chosen)
-    output = output_of(chosen) if strengths is None else None
-    table = read_table(chosen)
+    max_moves = _validate(args)
+    output = resolve_output(args) if max_moves is None else None
+    table = read_table(args)
     if output is not None:
-        check_output(output, table, in_place=chosen.in_place)
-        _check_checkpoint(chosen.checkpoint, chosen.file, output)
-    work = _Work(table, chosen)
-    if strengths is not None:
-        _try(work, strengths)
+        check_output(output, table, in_place=args.in_place)
+        _check_checkpoint(args.checkpoint, args.file, output)
+    job = _Job(table, args)
+    if max_moves is not None:
+        _try_moves(job, max_moves)
         return
     assert output is not None
-    before = state_of(table.points)
-    points = work.repaired() if chosen.duplicates_only else work.spread(chosen.max_move)
-    save(output, table.with_points(points), in_place=chosen.in_place)
-    if chosen.checkpoint is not None:
-        chosen.checkpoint.unlink(missing_ok=True)
-    print(before_after(before, state_of(points), change_of(table.points, points), len(points)))
-    for note in work.notes:
+    before = measure_state(table.points)
+    points = job.separate_duplicates() if args.duplicates_only else job.spread(args.max_move)
+    save(output, table.with_points(points), in_place=args.in_place)
+    if args.checkpoint is not None:
+        args.checkpoint.unlink(missing_ok=True)
+    print(format_comparison(before, measure_state(points), measure_change(table.points, points), len(points)))
+    for note in job.notes:
         print(note)
-    print(f"written to {shown(output)}")
+    print(f"written to {sanitise(output)}")
 
 
-class _Work:
-    """A table, and what is to be done with it: all choices are checked at birth."""
+class _Job:
+    """A table and what to do with it; the options are validated on construction."""
 
-    def __init__(self, table: Table, chosen: argparse.Namespace) -> None:
-        from unclump.cli._choices import objective_of, rows_listed
+    def __init__(self, table: Table, args: argparse.Namespace) -> None:
+        from unclump.cli._options import build_objective, read_row_list
 
-        self.table, self.chosen, self.notes = table, chosen, list[str]()
-        self.frozen = None if chosen.freeze is None else rows_listed(chosen.freeze, table)
-        self.keep_norms = chosen.keep_norms or self.frozen is not None or chosen.duplicates_only
-        name = chosen.objective or "sliced"
-        self.objective = partial(objective_of, name, chosen.option or (), chosen.seed)
-        self.objective()  # refused now, or not at all
+        self.table, self.args, self.notes = table, args, list[str]()
+        self.frozen = None if args.freeze is None else read_row_list(args.freeze, table)
+        self.keep_norms = args.keep_norms or self.frozen is not None or args.duplicates_only
+        name = args.objective or "sliced"
+        self.objective = partial(build_objective, name, args.option or (), args.seed)
+        self.objective()  # raises now rather than later
         rows = len(table.points)
-        self.batch_size = chosen.batch_size or (None if name in _WHOLE_TABLE or rows <= _BATCH else _BATCH)
+        self.batch_size = args.batch_size or (None if name in _WHOLE_TABLE or rows <= _BATCH else _BATCH)
         passes = min(max(_PASSES[0], 10_000_000 // rows), _PASSES[1])
-        self.steps = chosen.steps if chosen.steps is not None else passes * max(1, rows // (self.batch_size or rows))
-        self.progress = not chosen.quiet and sys.stderr.isatty()
+        self.steps = args.steps if args.steps is not None else passes * max(1, rows // (self.batch_size or rows))
+        self.progress = not args.quiet and sys.stderr.isatty()
 
     def spread(self, max_move: float | None) -> Any:
-        """The table's points, dispersed, in the dtype they are written in."""
+        """Disperse the points of the table, in the dtype they are written in."""
         import torch
 
         from unclump._precision import full_precision
         from unclump.dispersion.loop import disperse
         from unclump.dispersion.moves import settle
 
-        chosen, points = self.chosen, self.table.points
+        args, points = self.args, self.table.points
         bound = None if max_move is None else math.radians(max_move)
-        found = disperse(
+        result = disperse(
             full_precision(points),
-            self.objective(),  # with a generator of its own: each run is the same as if it were the only one
+            self.objective(),  # with a new generator: the result does not depend on earlier runs
             steps=self.steps,
-            lr=_LR if chosen.lr is None else chosen.lr,
+            lr=_LR if args.lr is None else args.lr,
             batch_size=self.batch_size,
-            generator=torch.Generator().manual_seed(chosen.seed),
+            generator=torch.Generator().manual_seed(args.seed),
             progress=self.progress,
             frozen=self.frozen,
             max_move=bound,
-            checkpoint=chosen.checkpoint,
+            checkpoint=args.checkpoint,
             schedule=lambda step: 1 - step / self.steps,
         )
-        if found.history.interrupted:
-            raise KeyboardInterrupt(_how_to_go_on(chosen.checkpoint))
-        settled = settle(found.points, points, keep_norms=self.keep_norms, max_move=bound)
+        if result.history.interrupted:
+            raise KeyboardInterrupt(_resume_hint(args.checkpoint))
+        settled = settle(result.points, points, keep_norms=self.keep_norms, max_move=bound)
         if self.frozen is not None:
             settled[self.frozen] = points[self.frozen]
         elif not self.keep_norms:
-            self.notes = ["norms: every row is unit (--keep-norms keeps those of FILE)"]
+            self.notes = ["norms: every row has norm 1 (--keep-norms keeps the norms of FILE)"]
         return settled
 
-    def repaired(self) -> Any:
-        """The table's points with its clumps parted."""
+    def separate_duplicates(self) -> Any:
+        """Separate only the rows of the table that are (nearly) the same."""
         import torch
 
         from unclump.dispersion.repair import separate_duplicates
 
-        chosen = self.chosen
-        found = separate_duplicates(
+        args = self.args
+        result = separate_duplicates(
             self.table.points,
-            within=None if chosen.within is None else math.radians(chosen.within),
+            within=None if args.within is None else math.radians(args.within),
             frozen=self.frozen,
-            max_move=None if chosen.max_move is None else math.radians(chosen.max_move),
-            generator=torch.Generator().manual_seed(chosen.seed),
+            max_move=None if args.max_move is None else math.radians(args.max_move),
+            generator=torch.Generator().manual_seed(args.seed),
         )
-        self.notes = [f"{len(found.rows)} rows had another within {math.degrees(found.within):.4g}°; no other changed"]
-        return found.points
+        within = f"{math.degrees(result.within):.4g}°"
+        self.notes = [f"{len(result.rows)} rows had another row within {within}; no other row changed"]
+        return result.points
 
 
-def _try(work: _Work, strengths: list[float]) -> None:
-    """A line for each strength, as soon as it is known."""
-    from unclump.cli._before_after import NEIGHBOURS, change_of, state_of
+def _try_moves(job: _Job, max_moves: list[float]) -> None:
+    """Print a line for each limit on moves, as soon as it is computed."""
+    from unclump.cli._comparison import NEIGHBOURS, State, measure_change, measure_state
 
-    points = work.table.points
-    now = state_of(points)
-    heads = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
-    print("  ".join(heads))
+    points = job.table.points
+    headings = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
+    print("  ".join(headings))
 
-    def line(*cells: str) -> None:
-        print("  ".join(f"{cell:>{len(head)}}" for head, cell in zip(heads, cells, strict=True)), flush=True)
+    def print_line(degrees: float, overlap: float, state: State) -> None:
+        angles = f"{state.smallest:.4f}°", f"{state.median_nearest:.4f}°"
+        cells = (f"{degrees:g}°", f"{overlap:.4f}", f"{state.variance:.4f}", *angles)
+        print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
 
-    line("0°", "1.0000", f"{now.variance:.4f}", f"{now.smallest:.4f}°", f"{now.median_nearest:.4f}°")
-    for degrees in strengths:
-        spread = work.spread(degrees)
-        then, overlap = state_of(spread), change_of(points, spread).overlap
-        line(
-            f"{degrees:g}°",
-            f"{overlap:.4f}",
-            f"{then.variance:.4f}",
-            f"{then.smallest:.4f}°",
-            f"{then.median_nearest:.4f}°",
-        )
+    print_line(0, 1, measure_state(points))
+    for degrees in max_moves:
+        spread = job.spread(degrees)
+        print_line(degrees, measure_change(points, spread).overlap, measure_state(spread))
     print("nothing was written; choose one with --max-move")
 
 
-def _check(chosen: argparse.Namespace) -> list[float] | None:
-    """Refuse choices that contradict each other; the strengths to try."""
-    strengths = None if chosen.try_moves is None else _degrees_listed(chosen.try_moves)
+def _validate(args: argparse.Namespace) -> list[float] | None:
+    """Raise if options contradict each other; return the values of --try-moves, if any."""
+    max_moves = None if args.try_moves is None else _parse_degrees(args.try_moves)
     for option in ("max_move", "lr"):
-        if getattr(chosen, option) is not None:
-            check_positive(_flag(option), getattr(chosen, option))
-    if chosen.batch_size is not None:
-        check_count("--batch-size", chosen.batch_size, at_least=2)
-    if strengths is not None:
-        _refuse_with(chosen, "try_moves", ("output", "in_place", "max_move", "duplicates_only", "checkpoint"))
-    if chosen.duplicates_only:
+        if getattr(args, option) is not None:
+            check_positive(_flag(option), getattr(args, option))
+    if args.batch_size is not None:
+        check_count("--batch-size", args.batch_size, at_least=2)
+    if max_moves is not None:
+        _check_exclusive(args, "try_moves", ("output", "in_place", "max_move", "duplicates_only", "checkpoint"))
+    if args.duplicates_only:
         unused = ("objective", "option", "steps", "lr", "batch_size", "checkpoint")
-        _refuse_with(chosen, "duplicates_only", unused)
-    elif chosen.within is not None:
-        raise ValueError("expected --within together with --duplicates-only, got it alone; add that, or leave it out")
-    return strengths
+        _check_exclusive(args, "duplicates_only", unused)
+    elif args.within is not None:
+        raise ValueError("expected --within together with --duplicates-only, got it alone; use both or neither")
+    return max_moves
 
 
-def _refuse_with(chosen: argparse.Namespace, option: str, others: tuple[str, ...]) -> None:
+def _check_exclusive(args: argparse.Namespace, option: str, others: tuple[str, ...]) -> None:
     for other in others:
-        if getattr(chosen, other) not in (None, False):
+        if getattr(args, other) not in (None, False):
             raise ValueError(f"expected {_flag(option)} without {_flag(other)}, got both; leave one out")
 
 
@@ -223,27 +208,27 @@ def _flag(option: str) -> str:
     return f"--{option.replace('_', '-')}"
 
 
-def _degrees_listed(text: str) -> list[float]:
+def _parse_degrees(text: str) -> list[float]:
     try:
         degrees = [float(part) for part in text.split(",")]
     except ValueError:
-        raise ValueError(f"expected --try-moves as degrees such as 5,10,20, got '{shown(text)}'") from None
+        raise ValueError(f"expected --try-moves as degrees such as 5,10,20, got '{sanitise(text)}'") from None
     for value in degrees:
         check_positive("--try-moves", value)
     return degrees
 
 
 def _check_checkpoint(checkpoint: Path | None, file: Path, output: Path) -> None:
-    """Refuse a place for the state that cannot be written, or is that of a table."""
+    """Raise if the checkpoint cannot be written, or would overwrite a table."""
     if checkpoint is None:
         return
     if checkpoint.resolve() in (file.resolve(), output.resolve()):
-        raise ValueError(f"expected a file of its own for --checkpoint, got {shown(checkpoint)}; name another")
+        raise ValueError(f"expected a separate file for --checkpoint, got {sanitise(checkpoint)}; name another")
     if not checkpoint.resolve().parent.is_dir():
-        raise ValueError(f"expected a folder for --checkpoint {shown(checkpoint)}, got none of that name; make it")
+        raise ValueError(f"expected --checkpoint in an existing folder, got {sanitise(checkpoint)}; create it first")
 
 
-def _how_to_go_on(checkpoint: Path | None) -> str:
+def _resume_hint(checkpoint: Path | None) -> str:
     if checkpoint is None:
-        return "; nothing was written (with --checkpoint FILE the run could go on later)"
-    return f"; no table was written; the same command goes on from {shown(checkpoint)}"
+        return "; nothing was written (with --checkpoint FILE the run could be resumed)"
+    return f"; no table was written; the same command resumes from {sanitise(checkpoint)}"

@@ -1,8 +1,8 @@
-r"""Random points around a mean direction.
+r"""Distributions of points around a mean direction.
 
-`PowerSpherical` and `VonMisesFisher` are `torch.distributions`: an angle to the mean direction `loc`, and a uniform
-direction around it. Densities are with respect to the surface measure of the sphere. Inner products with `loc` enter
-through the chord, which keeps its digits where a high concentration makes them count.
+`PowerSpherical` and `VonMisesFisher` are `torch.distributions`: a random angle to the mean direction `loc`, and a
+uniform direction around it. Densities are with respect to the surface measure. Inner products with `loc` are
+computed from the chord, which stays accurate at high concentration.
 """
 
 import math
@@ -39,7 +39,7 @@ class _UnitVectors(constraints.Constraint):
         return (norm - 1).abs() < max(_UNIT_TOLERANCE, torch.finfo(value.dtype).eps)
 
 
-class _AroundMean(Distribution, ABC):
+class _SymmetricAboutMean(Distribution, ABC):
     """A distribution that is symmetric about the mean direction `loc`."""
 
     loc: Tensor
@@ -49,28 +49,29 @@ class _AroundMean(Distribution, ABC):
     @property
     @abstractmethod
     def mean_resultant_length(self) -> Tensor:
-        """The length of the mean: the expected inner product with `loc`, in [0, 1)."""
+        """The length of the mean, which is the expected inner product with `loc`, in [0, 1)."""
 
     @abstractmethod
-    def _around_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
-        """Samples whose mean direction is the first axis, of shape (*shape, d)."""
+    def _sample_about_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+        """Draw samples of shape (*shape, d) whose mean direction is the first axis."""
 
     @property
     def mean(self) -> Float[Tensor, "*batch d"]:
-        """The expected value, which lies inside the sphere."""
+        """The expected value, a point inside the sphere."""
         return self.mean_resultant_length.unsqueeze(-1) * self.loc
 
     def rsample(
         self, sample_shape: _size = (), *, generator: torch.Generator | None = None
     ) -> Float[Tensor, "*shape d"]:
-        """Samples that carry gradients to both parameters."""
+        """Draw samples that are differentiable by both parameters."""
         check_generator(generator)
-        return _first_axis_to(self.loc, self._around_first_axis(self._extended_shape(sample_shape)[:-1], generator))
+        shape = self._extended_shape(sample_shape)[:-1]
+        return _map_first_axis_to(self.loc, self._sample_about_first_axis(shape, generator))
 
     def sample(
         self, sample_shape: _size = (), *, generator: torch.Generator | None = None
     ) -> Float[Tensor, "*shape d"]:
-        """Samples without gradients."""
+        """Draw samples without gradients."""
         with torch.no_grad():
             return self.rsample(sample_shape, generator=generator)
 
@@ -78,12 +79,12 @@ class _AroundMean(Distribution, ABC):
         if not isinstance(value, Tensor):
             raise TypeError(f"expected points as a torch.Tensor, got {type(value).__name__}")
         if value.shape[-1:] != self.event_shape:
-            raise ValueError(f"expected points in {self.loc.shape[-1]} dimensions, as loc is, got {tuple(value.shape)}")
+            raise ValueError(f"expected points in {self.loc.shape[-1]} dimensions, like loc, got {tuple(value.shape)}")
         if self._validate_args:
             _check_unit("points", value)
 
 
-class PowerSpherical(_AroundMean):
+class PowerSpherical(_SymmetricAboutMean):
     r"""The power spherical distribution: like von Mises-Fisher, but sampled without rejection.
 
     .. math::
@@ -92,11 +93,11 @@ class PowerSpherical(_AroundMean):
         \alpha = \tfrac{d-1}2 + \kappa, \quad \beta = \tfrac{d-1}2
 
     A sample is the inverse stereographic projection of a Student t vector, and so differentiable; the derivative by the
-    scale is torch's for Gamma samples, right to four digits. Scale 0 is the uniform distribution.
+    scale is torch's for Gamma samples, accurate to four digits. Scale 0 is the uniform distribution.
 
     Args:
         loc: Mean directions :math:`\mu`, unit vectors.
-        scale: Concentrations :math:`\kappa \ge 0`, one number or one a mean direction.
+        scale: Concentrations :math:`\kappa \ge 0`, one number or one per mean direction.
         validate_args: Whether values are checked, as in every torch distribution.
 
     References:
@@ -121,7 +122,7 @@ class PowerSpherical(_AroundMean):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        self.loc, self.scale = _parameters(loc, scale, "scale", validate_args)
+        self.loc, self.scale = _broadcast_parameters(loc, scale, "scale", validate_args)
         super().__init__(self.scale.shape, self.loc.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: _size, _instance: Any = None) -> "PowerSpherical":
@@ -136,7 +137,7 @@ class PowerSpherical(_AroundMean):
         self._check_value(value)
         near, far = chord(value, self.loc).square(), chord(value, -self.loc).square()
         is_opposite = far == 0
-        # log((1 + t) / 2) = log(far / (near + far)), which keeps its digits at both ends
+        # log((1 + t) / 2) = log(far / (near + far)), which is accurate at both ends
         power = -self.scale * torch.log1p(near / torch.where(is_opposite, torch.inf, far))
         power = torch.where(is_opposite & (self.scale > 0), -torch.inf, power)
         return power - self._log_normaliser().to(power.dtype)
@@ -147,35 +148,35 @@ class PowerSpherical(_AroundMean):
         return (self._log_normaliser() - expected_power).to(self.loc.dtype)
 
     def _beta_parameters(self) -> tuple[Tensor, float]:
-        """In float64; (1 + t) / 2 is Beta(a, b) distributed."""
+        """Return a and b in float64, where (1 + t) / 2 has the distribution Beta(a, b)."""
         b = (self.loc.shape[-1] - 1) / 2
         return self.scale.double() + b, b
 
     def _log_normaliser(self) -> Tensor:
-        """Of ((1 + t) / 2)^scale, in float64: log N without its scale log 2."""
+        """Return the log normaliser of ((1 + t) / 2)^scale in float64: log N without its term scale log 2."""
         a, b = self._beta_parameters()
         return b * math.log(4 * math.pi) + torch.lgamma(a) - torch.lgamma(a + b)
 
-    def _around_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+    def _sample_about_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         d, dtype, device = self.loc.shape[-1], self.loc.dtype, self.loc.device
         normals = standard_normal(*shape, d - 1, generator=generator, dtype=dtype, device=device)
-        b = normals.square().sum(dim=-1, keepdim=True) / 2  # ~ Gamma((d - 1) / 2), whatever the normals' direction
+        b = normals.square().sum(dim=-1, keepdim=True) / 2  # ~ Gamma((d - 1) / 2), independent of their direction
         a = standard_gamma((self.scale + (d - 1) / 2).expand(shape).unsqueeze(-1), generator)
         return torch.cat([a - b, torch.sqrt(2 * a) * normals], dim=-1) / (a + b)
 
 
-class VonMisesFisher(_AroundMean):
-    r"""The von Mises-Fisher distribution, the normal distribution of the sphere.
+class VonMisesFisher(_SymmetricAboutMean):
+    r"""The von Mises-Fisher distribution, the analogue of the normal distribution on the sphere.
 
     .. math::
         p(x) = \frac{\kappa^{d/2-1}}{(2 \pi)^{d/2} I_{d/2-1}(\kappa)} \exp(\kappa \langle \mu, x \rangle)
 
-    Samples come from Wood's rejection sampler; they are differentiated by the concentration implicitly, along their
-    quantiles. Concentration 0 is the uniform distribution.
+    Samples come from Wood's rejection sampler; their derivative by the concentration is implicit, at fixed quantiles.
+    Concentration 0 is the uniform distribution.
 
     Args:
         loc: Mean directions :math:`\mu`, unit vectors.
-        concentration: :math:`\kappa \ge 0`, one number or one a mean direction.
+        concentration: :math:`\kappa \ge 0`, one number or one per mean direction.
         validate_args: Whether values are checked, as in every torch distribution.
 
     References:
@@ -200,7 +201,7 @@ class VonMisesFisher(_AroundMean):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        self.loc, self.concentration = _parameters(loc, concentration, "concentration", validate_args)
+        self.loc, self.concentration = _broadcast_parameters(loc, concentration, "concentration", validate_args)
         super().__init__(self.concentration.shape, self.loc.shape[-1:], validate_args=validate_args)
 
     def expand(self, batch_shape: _size, _instance: Any = None) -> "VonMisesFisher":
@@ -209,7 +210,7 @@ class VonMisesFisher(_AroundMean):
 
     @property
     def mean_resultant_length(self) -> Float[Tensor, "*batch"]:
-        return (1 - self._shortfall()).to(self.loc.dtype)
+        return (1 - self._expected_deficit()).to(self.loc.dtype)
 
     def log_prob(self, value: Float[Tensor, "*shape d"]) -> Float[Tensor, "..."]:
         self._check_value(value)
@@ -217,37 +218,39 @@ class VonMisesFisher(_AroundMean):
         return exponent - self._log_normaliser().to(exponent.dtype)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        return (self._log_normaliser() + self.concentration * self._shortfall()).to(self.loc.dtype)
+        return (self._log_normaliser() + self.concentration * self._expected_deficit()).to(self.loc.dtype)
 
     def _log_normaliser(self) -> Tensor:
-        """Of exp(k (t - 1)), in float64: the area of the sphere times the mean over it."""
+        """Return the log normaliser of exp(k (t - 1)) in float64: the area of the sphere times the mean over it."""
         half = self.loc.shape[-1] / 2
         log_area = math.log(2) + half * math.log(math.pi) - math.lgamma(half)
         return log_area + log_normalised_bessel(half - 1, self.concentration.double())
 
-    def _shortfall(self) -> Tensor:
-        """The expected 1 - t, in float64."""
+    def _expected_deficit(self) -> Tensor:
+        """Return E[1 - t] in float64."""
         return bessel_ratio_complement(self.loc.shape[-1] / 2 - 1, self.concentration.double())
 
-    def _around_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+    def _sample_about_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         d, dtype, device = self.loc.shape[-1], self.loc.dtype, self.loc.device
         angle = von_mises_fisher_angles(self.concentration.double().expand(shape), d, generator).unsqueeze(-1)
         around = unit(standard_normal(*shape, d - 1, generator=generator, dtype=dtype, device=device))
         return torch.cat([torch.cos(angle).to(dtype), torch.sin(angle).to(dtype) * around], dim=-1)
 
 
-def _first_axis_to(loc: Tensor, x: Tensor) -> Tensor:
-    """Turn `x` so that the first axis comes to lie on `loc`: a Householder reflection, up to a sign.
+def _map_first_axis_to(loc: Tensor, x: Tensor) -> Tensor:
+    """Map `x` orthogonally so that the first axis goes to `loc`: a Householder reflection, up to a sign.
 
-    The usual one, along e1 - loc, is 0 / 0 where they coincide. Of loc + e1 and loc - e1 we take the longer.
+    The usual reflection, along e1 - loc, is 0 / 0 where they coincide. We use the longer of loc + e1 and loc - e1.
     """
     sign = torch.where(loc[..., :1] < 0, -1.0, 1.0).to(loc.dtype)
     w = torch.cat([loc[..., :1] + sign, loc[..., 1:]], dim=-1)
     return sign * (2 * (w * x).sum(dim=-1, keepdim=True) / w.square().sum(dim=-1, keepdim=True) * w - x)
 
 
-def _parameters(loc: Tensor, strength: Tensor | float, name: str, validate_args: bool | None) -> tuple[Tensor, Tensor]:
-    """Both in one dtype and expanded to their common batch shape, or an error in the user's words."""
+def _broadcast_parameters(
+    loc: Tensor, concentration: Tensor | float, name: str, validate_args: bool | None
+) -> tuple[Tensor, Tensor]:
+    """Validate both parameters, and convert them to a common dtype and batch shape."""
     if not isinstance(loc, Tensor):
         raise TypeError(f"expected loc as a torch.Tensor, got {type(loc).__name__}; convert with torch.as_tensor(...)")
     if not loc.is_floating_point():
@@ -256,28 +259,28 @@ def _parameters(loc: Tensor, strength: Tensor | float, name: str, validate_args:
         raise ValueError(
             f"expected loc of shape (..., d) with d >= 2, got {tuple(loc.shape)}: one unit vector, or a batch of them"
         )
-    if not isinstance(strength, Tensor | int | float) or isinstance(strength, bool):
-        raise TypeError(f"expected {name} to be a number or a torch.Tensor, got {type(strength).__name__}")
-    if not isinstance(strength, Tensor):
-        strength = torch.tensor(strength, dtype=full_precision(loc).dtype, device=loc.device)
-    dtype = torch.promote_types(full_precision(loc).dtype, strength.dtype)
+    if not isinstance(concentration, Tensor | int | float) or isinstance(concentration, bool):
+        raise TypeError(f"expected {name} to be a number or a torch.Tensor, got {type(concentration).__name__}")
+    if not isinstance(concentration, Tensor):
+        concentration = torch.tensor(concentration, dtype=full_precision(loc).dtype, device=loc.device)
+    dtype = torch.promote_types(full_precision(loc).dtype, concentration.dtype)
     try:
-        batch = np.broadcast_shapes(loc.shape[:-1], strength.shape)
+        batch = np.broadcast_shapes(loc.shape[:-1], concentration.shape)
     except ValueError:
         raise ValueError(
             f"expected one {name}, or one for each of the mean directions {tuple(loc.shape[:-1])}, "
-            f"got shape {tuple(strength.shape)}"
+            f"got shape {tuple(concentration.shape)}"
         ) from None
     if Distribution._validate_args if validate_args is None else validate_args:
         _check_unit("loc", loc)
-        wrong = strength[~((strength >= 0) & (strength < torch.inf))]
-        if len(wrong) > 0:
-            raise ValueError(f"expected {name} >= 0 and finite, got {wrong[0].item()}; 0 is the uniform distribution")
-    return loc.to(dtype).expand(*batch, -1), strength.to(dtype).expand(batch)
+        invalid = concentration[~((concentration >= 0) & (concentration < torch.inf))]
+        if len(invalid) > 0:
+            raise ValueError(f"expected {name} >= 0 and finite, got {invalid[0].item()}; 0 is the uniform distribution")
+    return loc.to(dtype).expand(*batch, -1), concentration.to(dtype).expand(batch)
 
 
 def _check_unit(name: str, x: Tensor) -> None:
-    wrong = ~_UnitVectors().check(x)
-    if wrong.any():
-        norm = vector_norm(full_precision(x[wrong][0])).item()
-        raise ValueError(f"expected {name} of norm 1, got a norm of {norm:g}; project first, with unclump.project(...)")
+    invalid = ~_UnitVectors().check(x)
+    if invalid.any():
+        norm = vector_norm(full_precision(x[invalid][0])).item()
+        raise ValueError(f"expected {name} of norm 1, got a norm of {norm:g}; normalise with unclump.project(...)")

@@ -1,4 +1,4 @@
-"""Draws that follow their `generator` to its device and arrive on the one they are for."""
+"""Random numbers drawn on the generator's device and moved to the target device."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,10 +16,10 @@ def _draw(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Independent numbers of torch's `sampler`; a CPU generator serves a GPU too, at the price of a copy."""
+    """Draw with torch's `sampler`; a CPU generator works for a GPU too, at the cost of a copy."""
     check_generator(generator)
-    source = device if generator is None else generator.device
-    return sampler(*shape, generator=generator, dtype=dtype, device=source).to(device)
+    draw_device = device if generator is None else generator.device
+    return sampler(*shape, generator=generator, dtype=dtype, device=draw_device).to(device)
 
 
 standard_normal = partial(_draw, torch.randn)

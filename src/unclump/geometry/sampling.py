@@ -1,4 +1,4 @@
-"""Points to start from: uniform ones, and two more evenly spread."""
+"""Random points to start from: independent uniform points, and two samplers that spread them more evenly."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def uniform(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "{n} {d}"]:
-    r"""Independent uniform points: normal vectors, projected.
+    r"""Draw independent uniform points: normal vectors, projected onto the sphere.
 
     Example:
         >>> from unclump.geometry.sampling import uniform
@@ -42,10 +42,10 @@ def orthonormal_blocks(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "{n} {d}"]:
-    r"""Rows of independent, uniformly random orthogonal matrices, stacked and cut to n.
+    r"""Draw the first n rows of stacked independent, uniformly random orthogonal matrices.
 
-    Every point by itself is uniform, and at right angles to the others of its block of d: a start that is better spread
-    than independent points.
+    Every single point is uniform, and orthogonal to the others in its block of d: a start that is better spread than
+    independent points.
 
     References:
         Mezzadri. How to generate random matrices from the classical compact groups. Notices of the AMS, 2007.
@@ -61,7 +61,7 @@ def orthonormal_blocks(
     blocks, rows = -(-n // d), min(n, d)
     normals = full_precision(standard_normal(blocks, d, rows, generator=generator, dtype=dtype, device=device))
     q, r = torch.linalg.qr(normals)
-    # The signs of R's diagonal are the algorithm's choice; only without them is Q uniform.
+    # The algorithm is free to choose the signs of R's diagonal; Q is uniform only if they are all positive.
     q = torch.where(r.diagonal(dim1=-2, dim2=-1).unsqueeze(-2) < 0, -q, q)
     return q.mT.reshape(-1, d)[:n]
 
@@ -74,9 +74,9 @@ def sobol(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "{n} {d}"]:
-    r"""Quasi-random points: a scrambled Sobol sequence through the inverse normal distribution function, projected.
+    r"""Draw quasi-random points: a scrambled Sobol sequence, mapped by the normal quantile function and projected.
 
-    Every point by itself is uniform; together they are more even than independent points, most so for n a power of two.
+    Every single point is uniform; together they are more even than independent points, especially if n is a power of 2.
 
     Example:
         >>> from unclump.geometry.sampling import sobol
@@ -89,13 +89,13 @@ def sobol(
     check_generator(generator)
     if d > SobolEngine.MAXDIM:
         raise ValueError(
-            f"expected d <= {SobolEngine.MAXDIM}, the dimensions a Sobol sequence is tabulated for, got {d}; "
+            f"expected d <= {SobolEngine.MAXDIM}, the most that torch's Sobol sequence supports, got {d}; "
             "use uniform(...) or orthonormal_blocks(...)"
         )
-    source = None if generator is None else generator.device
-    seed = int(torch.randint(2**62, (), generator=generator, device=source))
-    engine: Any = SobolEngine  # which torch leaves untyped
+    generator_device = None if generator is None else generator.device
+    seed = int(torch.randint(2**62, (), generator=generator, device=generator_device))
+    engine: Any = SobolEngine  # untyped in torch
     cells: Tensor = engine(d, scramble=True, seed=seed).draw(n, dtype=torch.float64)
-    middles = cells + 2.0 ** -(SobolEngine.MAXBIT + 1)  # a cell starts at 0, where the normal quantile is infinite
-    normals: Tensor = torch.special.ndtri(middles)
+    centres = cells + 2.0 ** -(SobolEngine.MAXBIT + 1)  # a cell starts at 0, where the normal quantile is infinite
+    normals: Tensor = torch.special.ndtri(centres)
     return unit(normals.to(device=device, dtype=dtype or torch.get_default_dtype()))

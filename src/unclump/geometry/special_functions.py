@@ -1,6 +1,6 @@
-r"""What the distributions need of analysis: Bessel functions, and angles that carry their derivative.
+r"""Special functions for the distributions: Bessel functions, and differentiable von Mises-Fisher angles.
 
-All of it is torch, in float64 inside.
+All are computed with torch, in float64.
 """
 
 import math
@@ -14,7 +14,7 @@ from torch import Tensor
 from unclump._once import refuse_second_derivative
 from unclump.geometry.draws import unit_interval
 
-_SWITCH = 30.0  # where the two expansions below meet: there, both are right to the last digits for every order >= 0
+_SWITCH = 30.0  # where the two expansions below meet: both have full precision there, for every order >= 0
 _SERIES_TERMS = 50
 _DEBYE_TERMS = 12
 _NEGLIGIBLE = 40.0  # exp(-40) is 4e-18
@@ -22,13 +22,13 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
 
 
 def log_normalised_bessel(order: float, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""The logarithm of the modified Bessel function, divided by its growth at zero and at infinity, for x >= 0.
+    r"""Return the log of the modified Bessel function, divided by its growth at zero and at infinity, for x >= 0.
 
     .. math:: \log \left( e^{-x} \, \Gamma(\nu + 1) \left( \tfrac{2}{x} \right)^\nu I_\nu(x) \right)
 
     For :math:`\nu = d/2 - 1` it is :math:`\log E[\exp(x (t - 1))]`, with t a coordinate of a uniform point in d
-    dimensions. It is zero at zero, and neither underflows nor overflows: the power series serves small x, Debye's
-    expansion (`DLMF 10.41 <https://dlmf.nist.gov/10.41>`_) the rest.
+    dimensions. It is zero at zero, and neither underflows nor overflows: the power series is used for small x, Debye's
+    expansion (`DLMF 10.41 <https://dlmf.nist.gov/10.41>`_) for the rest.
 
     Example:
         >>> from unclump.geometry.special_functions import log_normalised_bessel
@@ -36,16 +36,16 @@ def log_normalised_bessel(order: float, x: Float[Tensor, "*shape"]) -> Float[Ten
         >>> log_normalised_bessel(0.5, x)  # log((1 - exp(-2 x)) / (2 x))
         tensor([ 0.0000, -0.8386, -7.6009])
     """
-    wide = x.double()
-    value = torch.where(wide < _SWITCH, _series(order, wide.clamp(max=_SWITCH)), _debye(order, wide.clamp(min=_SWITCH)))
+    y = x.double()
+    value = torch.where(y < _SWITCH, _series(order, y.clamp(max=_SWITCH)), _debye(order, y.clamp(min=_SWITCH)))
     return value.to(x.dtype)
 
 
 def bessel_ratio_complement(order: float, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    r"""One minus the ratio of neighbouring Bessel functions, :math:`1 - I_{\nu+1}(x) / I_\nu(x)`, in (0, 1].
+    r"""Return one minus the ratio of consecutive Bessel functions, :math:`1 - I_{\nu+1}(x) / I_\nu(x)`, in (0, 1].
 
     The ratio is the derivative of :math:`\log(x^{-\nu} I_\nu(x))`. The complement, about :math:`(2 \nu + 1) / (2 x)`,
-    keeps its digits where the ratio rounds to one.
+    stays accurate where the ratio rounds to one.
 
     Example:
         >>> from unclump.geometry.special_functions import bessel_ratio_complement
@@ -59,7 +59,7 @@ def bessel_ratio_complement(order: float, x: Float[Tensor, "*shape"]) -> Float[T
 def standard_gamma(
     shape_parameter: Float[Tensor, "*shape"], generator: torch.Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Gamma samples that carry gradients to their shape parameter; as `torch.distributions.Gamma`, but seeded."""
+    """Draw Gamma samples, differentiable by their shape parameter; like `torch.distributions.Gamma`, but seeded."""
     source = shape_parameter.device if generator is None else generator.device
     return torch._standard_gamma(shape_parameter.to(source), generator).to(shape_parameter.device)
 
@@ -67,32 +67,32 @@ def standard_gamma(
 def von_mises_fisher_angles(
     concentration: Float[Tensor, "*shape"], d: int, generator: torch.Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Angles of von Mises-Fisher samples to their mean direction, differentiable by the concentration, in float64."""
-    follow: Any = _FollowQuantile.apply
-    angles: Tensor = follow(_wood_angles(concentration.detach(), d, generator), concentration, d)
+    """Draw the angles of von Mises-Fisher samples to their mean, differentiable by the concentration, in float64."""
+    attach_gradient: Any = _AngleWithGradient.apply
+    angles: Tensor = attach_gradient(_sample_wood(concentration.detach(), d, generator), concentration, d)
     return angles
 
 
-def _wood_angles(concentration: Tensor, d: int, generator: torch.Generator | None) -> Tensor:
-    """Wood's rejection sampler, in the tangent of half the angle, which keeps its digits at high concentration."""
+def _sample_wood(concentration: Tensor, d: int, generator: torch.Generator | None) -> Tensor:
+    """Wood's rejection sampler, in the tangent of half the angle, which stays accurate at high concentration."""
     flat = concentration.flatten()
     angles = torch.empty_like(flat)
-    waiting = torch.arange(len(flat), device=flat.device)
-    while len(waiting) > 0:
-        k = flat[waiting]
+    pending = torch.arange(len(flat), device=flat.device)
+    while len(pending) > 0:
+        k = flat[pending]
         b = (d - 1) / (2 * k + torch.sqrt(4 * k * k + (d - 1) ** 2))
         first, second = standard_gamma(k.new_full((2, len(k)), (d - 1) / 2), generator)
-        angles[waiting] = 2 * torch.atan2(torch.sqrt(b * first), torch.sqrt(second))
+        angles[pending] = 2 * torch.atan2(torch.sqrt(b * first), torch.sqrt(second))
         u = 2 * b * first / (b * first + second)  # 1 - cos(angle)
         best = 2 * b / (1 + b)  # the u that is never rejected
         log_acceptance = k * (best - u) + (d - 1) * torch.log((best + (1 - best) * u) / (best * (2 - best)))
         draw = unit_interval(len(k), generator=generator, dtype=k.dtype, device=k.device)
-        waiting = waiting[torch.log(draw) > log_acceptance]
+        pending = pending[torch.log(draw) > log_acceptance]
     return angles.reshape(concentration.shape)
 
 
-class _FollowQuantile(torch.autograd.Function):
-    """Angles as they are, with `angle_slope` for their derivative by the concentration."""
+class _AngleWithGradient(torch.autograd.Function):
+    """Identity on the angles, with `angle_derivative` as their derivative by the concentration."""
 
     @staticmethod
     def forward(ctx: Any, angles: Tensor, concentration: Tensor, d: int) -> Tensor:
@@ -104,16 +104,16 @@ class _FollowQuantile(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         angles, concentration = ctx.saved_tensors
         with torch.no_grad():
-            by_concentration = gradient * angle_slope(angles, concentration, ctx.d)
+            by_concentration = gradient * angle_derivative(angles, concentration, ctx.d)
         if torch.is_grad_enabled():
             by_concentration = refuse_second_derivative(by_concentration, concentration, gradient)
         return None, by_concentration, None
 
 
-def angle_slope(
+def angle_derivative(
     angle: Float[Tensor, "*shape"], concentration: Float[Tensor, "*shape"], d: int
 ) -> Float[Tensor, "*shape"]:
-    r"""How a von Mises-Fisher angle moves as the concentration grows and its quantile stays.
+    r"""Return the derivative of a von Mises-Fisher angle by the concentration, at a fixed quantile.
 
     The angle to the mean direction has the density :math:`h(\varphi) \propto e^{\kappa \cos \varphi} \sin^{d-2}
     \varphi`. With H its distribution function, implicit differentiation of :math:`H(\theta) = \text{const}` gives
@@ -123,30 +123,30 @@ def angle_slope(
         = \int_\theta^\pi (\cos \varphi - E \cos) \frac{h(\varphi)}{h(\theta)} \, d\varphi
         = -\int_0^\theta (\cos \varphi - E \cos) \frac{h(\varphi)}{h(\theta)} \, d\varphi
 
-    by Gauss-Legendre quadrature, on the side of the angle where h falls, and as far as it is not negligible.
+    by Gauss-Legendre quadrature, on the side of the angle where h decreases, until h is negligible.
 
     References:
         Figurnov, Mohamed and Mnih. Implicit Reparameterization Gradients. NeurIPS 2018.
     """
     exponent = d - 2
     complement = bessel_ratio_complement(exponent / 2, concentration)
-    width = _end_of_tail(angle, concentration, exponent) - angle
+    width = _tail_end(angle, concentration, exponent) - angle
     total = torch.zeros_like(angle)
     for node, weight in zip(_NODES.tolist(), _WEIGHTS.tolist(), strict=True):
         phi = angle + width * (1 + node) / 2
-        # k (cos phi - cos theta), without the cancellation
-        fall = -2 * concentration * torch.sin((phi + angle) / 2) * torch.sin((phi - angle) / 2)
-        ratio = torch.exp(fall + exponent * torch.log(torch.sin(phi) / torch.sin(angle)))
+        # k (cos phi - cos theta), without cancellation
+        log_ratio = -2 * concentration * torch.sin((phi + angle) / 2) * torch.sin((phi - angle) / 2)
+        ratio = torch.exp(log_ratio + exponent * torch.log(torch.sin(phi) / torch.sin(angle)))
         total += weight * (complement - 2 * torch.sin(phi / 2) ** 2) * ratio
     return total * width / 2
 
 
-def _end_of_tail(angle: Tensor, concentration: Tensor, exponent: int) -> Tensor:
-    """An angle on the falling side where h is below exp(-40) of its value at `angle`, or the end of the range."""
-    # Below the mode, -(log h)'' is at least its value at the mode, which is this:
+def _tail_end(angle: Tensor, concentration: Tensor, exponent: int) -> Tensor:
+    """Return an angle on the decreasing side where h < exp(-40) h(angle), or the end of the range."""
+    # Below the mode, -(log h)'' is at least its value at the mode:
     curvature = torch.sqrt(exponent**2 + 4 * concentration**2)
     below = (angle - torch.sqrt(2 * _NEGLIGIBLE / curvature)).clamp(min=0)
-    # Above the mode, with y = 2 sin^2(phi/2) and c = cos(phi), two parts of the slope each bound the fall:
+    # Above the mode, with y = 2 sin^2(phi/2) and c = cos(phi), each of two terms of the slope bounds the decrease:
     # |d log h / dy| >= k (y - y_mode) / y,  and  |d log h / dc| >= (d - 2) / 2 * (c_mode - c).
     by_concentration = torch.sin(angle / 2) + torch.sqrt(_NEGLIGIBLE / 2 / concentration)
     by_dimension = torch.cos(angle) - (2 * math.sqrt(_NEGLIGIBLE / exponent) if exponent else math.inf)
@@ -156,7 +156,7 @@ def _end_of_tail(angle: Tensor, concentration: Tensor, exponent: int) -> Tensor:
 
 
 def _series(order: float, x: Tensor) -> Tensor:
-    """The power series, by Horner's rule; all terms are positive. The leading one is split off for log1p."""
+    """Power series by Horner's rule; all terms are positive. The leading one is split off for log1p."""
     quarter = x * x / 4
     tail = torch.zeros_like(x)
     for j in range(_SERIES_TERMS, 0, -1):
@@ -165,7 +165,7 @@ def _series(order: float, x: Tensor) -> Tensor:
 
 
 def _debye(order: float, x: Tensor) -> Tensor:
-    """Debye's uniform expansion, in p = sqrt(order^2 + x^2), so that order = 0 is no special case."""
+    """Debye's uniform expansion, in p = sqrt(order^2 + x^2), so that order = 0 is not a special case."""
     p = torch.sqrt(order * order + x * x)
     powers = torch.arange(_DEBYE_TERMS + 1, dtype=x.dtype, device=x.device)
     coefficients = torch.as_tensor(_DEBYE_COEFFICIENTS, dtype=x.dtype, device=x.device)
@@ -178,7 +178,7 @@ def _debye(order: float, x: Tensor) -> Tensor:
 
 
 def _debye_coefficients() -> Float[np.ndarray, "terms terms"]:
-    r"""Entry (k, j): the coefficient of :math:`t^{k+2j}` in Debye's polynomial :math:`u_k(t)`, DLMF 10.41.9.
+    r"""Return a (k, j) table of the coefficients of :math:`t^{k+2j}` in Debye's :math:`u_k(t)`, DLMF 10.41.9.
 
     .. math:: u_{k+1}(t) = \tfrac12 t^2 (1 - t^2) u_k'(t) + \tfrac18 \int_0^t (1 - 5 s^2) u_k(s) \, ds
     """

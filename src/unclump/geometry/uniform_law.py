@@ -1,10 +1,10 @@
-r"""What n independent uniform points in d dimensions would give, in closed form: the yardstick of a table's health.
+r"""Laws of n independent uniform points in d dimensions, in closed form: the reference for the health of a table.
 
-The angle between two uniform directions has the distribution function, a cap's share of the sphere,
+The distribution function of the angle between two uniform directions is the fraction of the sphere in a cap,
 
 .. math:: F(t) = I_{\sin^2(t/2)}\left(\tfrac{d-1}2, \tfrac{d-1}2\right)
 
-with the regularised incomplete beta function: half of one minus the cosine has a symmetric beta law.
+with the regularised incomplete beta function: (1 - cosine) / 2 has a symmetric beta distribution.
 """
 
 import math
@@ -19,38 +19,38 @@ from scipy import special
 Angles = Float[np.ndarray, "*k"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
-_NEGLIGIBLE = 1e-17  # probability that integrals leave out at either end
+_NEGLIGIBLE = 1e-17  # probability that integrals omit at either end
 
 
-def cap(angle: Angles | float, d: int) -> Angles:
-    """The share of the sphere within that angle of a point: F above."""
+def cap_fraction(angle: Angles | float, d: int) -> Angles:
+    """Return the fraction of the sphere within an angle of a point: F above."""
     return np.asarray(special.betainc((d - 1) / 2, (d - 1) / 2, np.sin(np.asarray(angle) / 2) ** 2))
 
 
-def cap_angle(share: Angles | float, d: int) -> Angles:
-    """The angle within which that share of the sphere lies: the inverse of `cap`."""
-    share = np.asarray(share)
-    lower = np.minimum(share, 1 - share)  # the near half, where the inverse keeps its digits
+def cap_angle(fraction: Angles | float, d: int) -> Angles:
+    """Return the angle within which a fraction of the sphere lies: the inverse of `cap_fraction`."""
+    fraction = np.asarray(fraction)
+    lower = np.minimum(fraction, 1 - fraction)  # by symmetry, on the half where the inverse is accurate
     half = 2 * np.arcsin(np.sqrt(special.betaincinv((d - 1) / 2, (d - 1) / 2, lower)))
-    return np.asarray(np.where(share > 0.5, math.pi - half, half))
+    return np.asarray(np.where(fraction > 0.5, math.pi - half, half))
 
 
 @dataclass(frozen=True)
 class UniformLaw:
     r"""The laws of n >= 2 independent uniform points in d >= 2 dimensions; angles in radians.
 
-    **The nearest angle of a point** exceeds t with probability :math:`(1 - F(t))^{n-1}`, exactly: seen from it the
-    others are independent. So the expected mean of all nearest angles is exact too, and their median tends to the
-    median of this law.
+    **The nearest angle of a point** exceeds t with probability :math:`(1 - F(t))^{n-1}`, exactly: given the point, the
+    angles to the others are independent. So the expected mean of all nearest angles is exact too, and their median
+    tends to the median of this law.
 
     **The smallest angle of all pairs** exceeds t with probability :math:`(1 - n t / 2 \pi)^{n-1}` on the circle,
-    exactly, the law of spacings. In more dimensions the pairs, N = n(n-1)/2 of them, are independent two by two but not
-    all together, and :math:`(1 - F(t))^N` is a limit: exact for two points, and, by the Chen-Stein method, off by less
-    than 2.8 / n where it is one half. It is compared with simulations in the tests, and the median is off by less
-    than 0.04 in probability already for three points.
+    exactly: the law of spacings. In more dimensions the N = n(n-1)/2 pairs are pairwise but not jointly independent,
+    and :math:`(1 - F(t))^N` is a limit: exact for two points, and, by the Chen-Stein method, off by less than 2.8 / n
+    where it is one half. The tests compare it with simulations: for three points the median is already off by less
+    than 0.04 in probability.
 
     **The mean of the points** has a length R with :math:`n d R^2 \to \chi^2_d`; **their effective rank** is that of the
-    law of Marchenko and Pastur, the limit for large n and d at any ratio of them.
+    Marchenko-Pastur law, the limit for large n and d at any fixed ratio.
 
     References:
         Arratia, Goldstein and Gordon. Two moments suffice for Poisson approximations. Annals of Probability 1989.
@@ -67,24 +67,24 @@ class UniformLaw:
 
     def nearest_survival(self, angle: Angles | float) -> Angles:
         """The probability that a point's nearest angle is larger."""
-        return _power(cap(angle, self.d), self.n - 1)
+        return _power(cap_fraction(angle, self.d), self.n - 1)
 
     def nearest_density(self, angle: Angles | float) -> Angles:
-        """The density of a point's nearest angle, for the curve over a histogram."""
+        """The density of a point's nearest angle."""
         angle = np.asarray(angle)
         constant = math.exp(math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2)) / math.sqrt(math.pi)
         pair = constant * np.sin(angle) ** (self.d - 2)
-        return np.asarray((self.n - 1) * pair * _power(cap(angle, self.d), self.n - 2))
+        return np.asarray((self.n - 1) * pair * _power(cap_fraction(angle, self.d), self.n - 2))
 
     def smallest_survival(self, angle: float) -> float:
         """The probability that the smallest of all angles is larger."""
         if self.d == 2:
             return max(0.0, 1 - self.n * angle / (2 * math.pi)) ** (self.n - 1)
-        return float(_power(cap(angle, self.d), self.pairs))
+        return float(_power(cap_fraction(angle, self.d), self.pairs))
 
     @property
     def pairs(self) -> int:
-        """How many pairs there are."""
+        """The number of pairs."""
         return math.comb(self.n, 2)
 
     @cached_property
@@ -101,11 +101,11 @@ class UniformLaw:
 
     @cached_property
     def mean_nearest_angle(self) -> float:
-        r"""The mean, :math:`\int_0^\pi (1 - F(t))^{n-1} dt`."""
+        r"""The mean of a point's nearest angle, :math:`\int_0^\pi (1 - F(t))^{n-1} dt`."""
         return self._integral(np.ones_like)
 
     @cached_property
-    def deviation_of_nearest_angle(self) -> float:
+    def std_nearest_angle(self) -> float:
         """The standard deviation of a point's nearest angle."""
         mean = self.mean_nearest_angle
         return math.sqrt(max(0.0, mean**2 + self._integral(lambda t: 2 * (t - mean))))
@@ -118,19 +118,19 @@ class UniformLaw:
 
     @property
     def spherical_variance(self) -> float:
-        """One minus that."""
+        """One minus `resultant_length`."""
         return 1 - self.resultant_length
 
     @cached_property
     def effective_rank(self) -> float:
-        """The exponential of the entropy of the normalised singular values, by the law of Marchenko and Pastur."""
+        """The exponential of the entropy of the normalised singular values, by the Marchenko-Pastur law."""
         fewer, more = sorted((self.n, self.d))
         ratio = fewer / more
         low, high = (1 - math.sqrt(ratio)) ** 2, (1 + math.sqrt(ratio)) ** 2
-        # With the square s = low + (high - low) sin^2(u) the roots at both ends of the density are smooth.
-        turn = math.pi / 4 * (1 + _NODES)
-        square = low + (high - low) * np.sin(turn) ** 2
-        weight = _WEIGHTS * np.sin(2 * turn) ** 2 / square
+        # The substitution s = low + (high - low) sin^2(u) smooths the square roots at both ends of the density.
+        u = math.pi / 4 * (1 + _NODES)
+        square = low + (high - low) * np.sin(u) ** 2
+        weight = _WEIGHTS * np.sin(2 * u) ** 2 / square
         weight, sigma = weight / weight.sum(), np.sqrt(square)
         mean = float(weight @ sigma)
         return fewer * mean * math.exp(-float(weight @ (sigma * np.log(sigma))) / mean)
@@ -139,21 +139,21 @@ class UniformLaw:
         return cap_angle(-math.expm1(math.log1p(-probability) / (self.n - 1)), self.d)
 
     def _integral(self, slope: Callable[[Angles], Angles]) -> float:
-        """The mean of the function that is 0 at 0 and has this slope, of a point's nearest angle."""
-        ends = float(self._nearest_quantile(_NEGLIGIBLE)), float(cap_angle(_far(self.n), self.d))
+        """Return the mean over a point's nearest angle of the function that is 0 at 0 and has this slope."""
+        ends = float(self._nearest_quantile(_NEGLIGIBLE)), float(cap_angle(_far_fraction(self.n), self.d))
         total = 0.0
-        for start, stop, survives in ((0.0, ends[0], False), (*ends, True)):
+        for start, stop, needs_survival in ((0.0, ends[0], False), (*ends, True)):
             angle = start + (stop - start) * (1 + _NODES) / 2
-            weight = self.nearest_survival(angle) if survives else 1.0
+            weight = self.nearest_survival(angle) if needs_survival else 1.0
             total += (stop - start) / 2 * float(_WEIGHTS @ (slope(angle) * weight))
         return total
 
 
 def duplicate_angle(n: int, d: int) -> float:
-    r"""The angle within which two of n rows in d dimensions are taken for duplicates, if nobody says otherwise.
+    r"""Return the default angle within which two of n rows in d dimensions count as duplicates.
 
-    A tenth of the median of the smallest angle among n uniform points, or less on the circle, where such angles are
-    common: an angle that fewer than one of a hundred uniform tables has anywhere.
+    It is a tenth of the median smallest angle of n uniform points, or less on the circle, where such angles are common:
+    fewer than one of a hundred uniform tables has a pair within this angle.
 
     Example:
         >>> from unclump import duplicate_angle
@@ -164,12 +164,12 @@ def duplicate_angle(n: int, d: int) -> float:
     return min(uniform.median_smallest_angle / 10, float(cap_angle(0.01 / uniform.pairs, d)))
 
 
-def _far(n: int) -> float:
-    """The share of the sphere beyond which a nearest point lies with negligible probability."""
+def _far_fraction(n: int) -> float:
+    """Return the fraction of the sphere outside which a nearest point lies with negligible probability."""
     return -math.expm1(math.log(_NEGLIGIBLE) / (n - 1))
 
 
-def _power(share: Angles, exponent: int) -> Angles:
-    """(1 - share)^exponent, for shares that vanish beside 1, and 1 for an exponent of 0."""
+def _power(fraction: Angles, exponent: int) -> Angles:
+    """Return (1 - fraction)^exponent, accurate for tiny fractions, and 1 if the exponent is 0."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.exp(special.xlog1py(exponent, -share)))
+        return np.asarray(np.exp(special.xlog1py(exponent, -fraction)))

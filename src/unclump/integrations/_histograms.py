@@ -1,4 +1,4 @@
-"""Histograms, in the words of the program that shows them."""
+"""Histograms for experiment trackers."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def send_histogram(writer: Any, name: str, values: Float[Tensor, " n"], step: int, *, step_name: str) -> None:
-    """To TensorBoard's writer or a run of W&B; other loggers have no histograms, and get none."""
+    """Log a histogram to a TensorBoard writer or a W&B run; other writers are ignored."""
     if len(values) == 0:
         return
     if hasattr(writer, "add_histogram"):

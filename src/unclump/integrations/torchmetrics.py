@@ -1,4 +1,4 @@
-"""torchmetrics (extra `[torchmetrics]`): the measures as a metric that collects the batches of all ranks."""
+"""torchmetrics (extra `[torchmetrics]`): the measures as a metric that accumulates the batches of all ranks."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_choice, check_points
-from unclump.integrations._required import required
+from unclump.integrations._extras import require_extra
 from unclump.measures.angles import (
     effective_rank,
     mean_angle,
@@ -17,7 +17,7 @@ from unclump.measures.angles import (
     spherical_variance,
 )
 
-with required("torchmetrics"):
+with require_extra("torchmetrics"):
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 
@@ -34,12 +34,12 @@ _MEASURES = {
 class Dispersion(Metric):
     """Measures of all embeddings since the last reset, of all ranks: a dictionary of scalars, angles in radians.
 
-    It keeps what it is given: so many rows, so much memory. Ranks may have different numbers of rows, or none.
+    All embeddings are stored, so memory grows with their number. Ranks may have different numbers of rows, or none.
 
     Args:
-        measures: Which; all of them where nothing is said. Those over all pairs, "mean_angle" and "median_angle", and
-            nearest angles cost n² d.
-        **options: Those of `torchmetrics.Metric`, such as `compute_on_cpu` or `process_group`.
+        measures: The names of the measures; all by default. "mean_angle", "median_angle" and the nearest angles cost
+            n² d.
+        **options: Options of `torchmetrics.Metric`, such as `compute_on_cpu` or `process_group`.
     """
 
     is_differentiable = False
@@ -52,12 +52,12 @@ class Dispersion(Metric):
         for name in measures:
             check_choice("a measure", name, _MEASURES)
         self.measures = measures or tuple(_MEASURES)
-        # Flat, since a rank without rows sends an empty list, of which torchmetrics does not know the dimensions.
+        # Flattened, since torchmetrics cannot infer the dimensions of the empty list of a rank without rows.
         self.add_state("values", default=[], dist_reduce_fx="cat")
         self.add_state("dimension", default=torch.tensor(0), dist_reduce_fx="max")
 
     def update(self, embeddings: Float[Tensor, "n d"]) -> None:
-        """Take the rows of a batch, of any norm but zero."""
+        """Add the rows of a batch, of any norm but zero."""
         check_points(embeddings, at_least=0)
         d = embeddings.shape[1]
         if self.dimension not in (0, d):
@@ -66,7 +66,7 @@ class Dispersion(Metric):
         self.values.append(embeddings.detach().to(self.dtype).flatten())
 
     def compute(self) -> dict[str, Tensor]:
-        """The measures, by name."""
+        """Compute the measures, by name."""
         if self.dimension == 0:
             raise ValueError("expected embeddings, got none; call update(...) before compute()")
         x = dim_zero_cat(self.values).reshape(-1, int(self.dimension))

@@ -1,7 +1,7 @@
-"""Hugging Face transformers (extra `[transformers]`): keep the rows of a model's input embedding apart, and watch them.
+"""Hugging Face transformers (extra `[transformers]`): disperse and monitor the input embedding of a model.
 
-Two ways to regularise. `dispersion_loss` is a `compute_loss_func` for any `Trainer`; `DispersionMixin` makes a trainer
-that adds the term to whatever loss the model computes, for models whose loss is no plain cross-entropy of their logits.
+Two ways to regularise: `dispersion_loss` is a `compute_loss_func` for any `Trainer`; `DispersionMixin` makes a
+trainer that adds the term to the model's own loss, for models whose loss is not a plain cross-entropy of their logits.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,13 +10,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from unclump.integrations._extras import require_extra
 from unclump.integrations._histograms import send_histogram
+from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor
 from unclump.integrations._penalty import Penalty
-from unclump.integrations._required import required
-from unclump.integrations._watch import LEAST, Alarm, Watch
 from unclump.objectives import Objective
 
-with required("transformers"):
+with require_extra("transformers"):
     from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
     from transformers.loss.loss_utils import LOSS_MAPPING, ForCausalLMLoss
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
@@ -25,16 +25,16 @@ LossFunction = Callable[..., Tensor]
 
 
 def input_embedding(model: nn.Module) -> tuple[Tensor, int | None]:
-    """The table that the model, or the first within it, looks its tokens up in; and the number of its padding row."""
-    lookups = (getattr(part, "get_input_embeddings", None) for part in model.modules())
-    found = next((lookup() for lookup in lookups if lookup is not None), None)
-    table = getattr(found, "weight", None)
+    """Return the token embedding table of the model, or of the first submodule that has one, and its `padding_idx`."""
+    getters = (getattr(module, "get_input_embeddings", None) for module in model.modules())
+    embedding = next((getter() for getter in getters if getter is not None), None)
+    table = getattr(embedding, "weight", None)
     if not isinstance(table, Tensor) or table.ndim != 2:
         raise ValueError(
             f"expected a model with a table of input embeddings, got {type(model).__name__}, whose inputs go through "
-            f"{type(found).__name__}; pass a model of tokens"
+            f"{type(embedding).__name__}; pass a model of tokens"
         )
-    return table, getattr(found, "padding_idx", None)
+    return table, getattr(embedding, "padding_idx", None)
 
 
 def dispersion_loss(
@@ -46,37 +46,37 @@ def dispersion_loss(
     loss: LossFunction | None = None,
     generator: torch.Generator | None = None,
 ) -> LossFunction:
-    """A `compute_loss_func` for `Trainer`: the model's loss, plus the dispersion of its input embedding.
+    """Make a `compute_loss_func` for `Trainer`: the model's loss, plus the dispersion of its input embedding.
 
-    The term counts once in a step, however many batches' gradients are accumulated and on however many devices; in
-    evaluation it does not count at all, so that losses remain comparable. The padding row does not take part.
+    The term counts once per step, for any number of accumulated batches and devices; in evaluation it does not count,
+    so that losses remain comparable. The padding row is left out.
 
-    Where batches have no "labels", as in the answering of questions, the trainer counts no items (`num_items_in_batch`
-    is None) and does not divide what a `compute_loss_func` returns: in a step of k accumulated batches, the loss and
-    the term each count k times. `DispersionMixin` counts once there too.
+    If batches have no "labels", as in question answering, the trainer does not count items (`num_items_in_batch` is
+    None) and does not divide what a `compute_loss_func` returns: in a step of k accumulated batches, the loss and the
+    term each count k times. With `DispersionMixin` they count once in this case too.
 
     Args:
-        model: A masked or causal language model, or a classifier of sequences or tokens; any with `loss`. The very
-            one that is trained: where the trainer makes it (`model_init`), use `DispersionMixin`.
-        objective: Of the whole table: `Sliced` is cheap there. Pairwise objectives cost n² d, see `rows`.
-        weight: How much it counts in the loss.
-        rows: How many rows, drawn anew for each batch, take part; None for all.
-        loss: The model's loss, as a `compute_loss_func` has it: ``loss(outputs, labels, num_items_in_batch=...)``.
-        generator: For the draw of rows.
+        model: A masked or causal language model, or a classifier of sequences or tokens; any model if `loss` is given.
+            It must be the one that is trained: if the trainer creates it (`model_init`), use `DispersionMixin`.
+        objective: The objective of the whole table: `Sliced` is cheap. Pairwise objectives cost n² d, see `rows`.
+        weight: The weight of the term in the loss.
+        rows: The number of rows drawn for each batch; None for all.
+        loss: The model's loss as a `compute_loss_func`: ``loss(outputs, labels, num_items_in_batch=...)``.
+        generator: For drawing the rows.
     """
-    penalty, task = _penalty(model, objective, weight, rows, generator), loss or _own_loss(model)
+    penalty, model_loss = _make_penalty(model, objective, weight, rows, generator), loss or _default_loss(model)
 
-    def total(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
-        value: Tensor = task(outputs, labels, num_items_in_batch=num_items_in_batch)
+    def compute_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
+        value: Tensor = model_loss(outputs, labels, num_items_in_batch=num_items_in_batch)
         if not model.training:
             return value
         return value + _share(model, labels, num_items_in_batch) * penalty(*input_embedding(model))
 
-    return total
+    return compute_loss
 
 
 class DispersionMixin:
-    """Before any `Trainer`: whatever its loss is, plus the dispersion of the model's input embedding.
+    """Mixin for any `Trainer`: adds the dispersion of the model's input embedding to its loss.
 
     Example::
 
@@ -86,12 +86,12 @@ class DispersionMixin:
         trainer = DispersionTrainer(model, args, train_dataset=data, objective=unclump.Sliced(13), weight=0.1)
 
     Args:
-        *arguments: Those of the trainer.
-        objective: As for `dispersion_loss`, and so are the others.
-        weight: How much it counts in the loss.
-        rows: How many rows take part; None for all.
-        generator: For the draw of rows.
-        **options: Those of the trainer.
+        *arguments: Arguments of the trainer.
+        objective: The objective of the whole table, as for `dispersion_loss`.
+        weight: The weight of the term in the loss.
+        rows: The number of rows drawn for each batch; None for all.
+        generator: For drawing the rows.
+        **options: Options of the trainer.
     """
 
     def __init__(
@@ -104,43 +104,43 @@ class DispersionMixin:
         **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
-        self._penalty = _penalty(self.model, objective, weight, rows, generator)  # type: ignore[attr-defined]
+        self._penalty = _make_penalty(self.model, objective, weight, rows, generator)  # type: ignore[attr-defined]
 
     def compute_loss(
         self: Any, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
-        """The trainer's loss, and in training the term beside it."""
-        found = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)  # type: ignore[misc]
-        value, outputs = found
+        """Return the trainer's loss, plus the term in training."""
+        result = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)  # type: ignore[misc]
+        value, outputs = result
         if model.training:
             value = value + self._share(num_items_in_batch) * self._penalty(*input_embedding(self.model))
         return (value, outputs) if return_outputs else value
 
     def _share(self: Any, num_items_in_batch: Any) -> float:
-        """One, or where the trainer leaves the mean over a step's batches to the loss, one of so many."""
-        scaled = getattr(self, "loss_is_scaled_for_ga", None)  # which not every version has
-        if scaled is None:
+        """Return 1, or 1 / k if the trainer expects the loss to average over k accumulated batches."""
+        is_scaled = getattr(self, "loss_is_scaled_for_ga", None)  # not in every version
+        if is_scaled is None:
             by_model = self.model_accepts_loss_kwargs and num_items_in_batch is not None
-            scaled = by_model or self.compute_loss_func is not None
-        return 1 / self.current_gradient_accumulation_steps if scaled else 1.0
+            is_scaled = by_model or self.compute_loss_func is not None
+        return 1 / self.current_gradient_accumulation_steps if is_scaled else 1.0
 
 
 class DispersionCallback(TrainerCallback):
     """Logs the measures of the input embedding, and warns or stops when it collapses.
 
-    At the start and every so many steps, through `Trainer.log`, so that every program that the trainer reports to gets
-    them: ``embedding/min_angle``, ``embedding/median_nearest_angle`` (radians), ``embedding/spherical_variance``,
-    ``embedding/effective_rank`` and ``embedding/rank_share``, the effective rank as a share of min(n, d). TensorBoard
-    and W&B also get a histogram, ``embedding/nearest_angles``.
+    At the start and every `every` steps, it logs through `Trainer.log`, which reaches all trackers of the trainer:
+    ``embedding/min_angle``, ``embedding/median_nearest_angle`` (radians), ``embedding/spherical_variance``,
+    ``embedding/effective_rank`` and ``embedding/rank_share``, the effective rank divided by min(n, d). TensorBoard and
+    W&B also get a histogram, ``embedding/nearest_angles``.
 
     Args:
-        trainer: Whose log it is: ``trainer.add_callback(DispersionCallback(trainer))``.
-        every: How many optimiser steps lie between two looks.
-        rows: How many rows the nearest angles are taken among, None for all. It costs rows² d.
-        least: The smallest value that each of some measures may have; a table below one of them has collapsed, and so
-            has one with rows that are NaN. A share of rank is at least 1 / min(n, d): in ten dimensions or fewer, its
-            bound of 0.1 never rings, and wants to be larger.
-        on_collapse: "warn" warns once for each collapse, "stop" ends the training as well.
+        trainer: The trainer to log to: ``trainer.add_callback(DispersionCallback(trainer))``.
+        every: The number of optimiser steps between measurements.
+        rows: The number of rows to sample for nearest angles, None for all. The cost is rows² d.
+        least: Thresholds by measure: a table with a measure below its threshold has collapsed, and so has one with NaN
+            in its rows. `rank_share` is at least 1 / min(n, d): in ten dimensions or fewer, its default threshold of
+            0.1 never triggers, and should be larger.
+        on_collapse: "warn" warns once for each collapse, "stop" also stops the training.
     """
 
     def __init__(
@@ -149,51 +149,53 @@ class DispersionCallback(TrainerCallback):
         *,
         every: int = 100,
         rows: int | None = 4096,
-        least: Mapping[str, float] = LEAST,
+        least: Mapping[str, float] = DEFAULT_LEAST,
         on_collapse: str = "warn",
     ) -> None:
         input_embedding(trainer.model)
-        self.trainer, self.watch, self._alarm = trainer, Watch(every, rows, least, on_collapse), Alarm(on_collapse)
+        self.trainer, self.monitor = trainer, TableMonitor(every, rows, least, on_collapse)
+        self._alarm = CollapseAlarm(on_collapse)
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **options: Any
     ) -> None:
-        """Look at the table as training finds it; that it has collapsed before is no reason to stop."""
-        self._look(state, control)
+        """Measure the initial table; a table that starts collapsed does not stop the training."""
+        self._measure(state, control)
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **options: Any
     ) -> None:
-        """Look when it is time."""
-        if state.global_step % self.watch.every == 0 and self._look(state, control):
+        """Measure every `every` steps."""
+        if state.global_step % self.monitor.every == 0 and self._measure(state, control):
             control.should_training_stop = True
 
-    def _look(self, state: TrainerState, control: TrainerControl) -> bool:
-        seen, step = self.watch.look(*input_embedding(self.trainer.model)), state.global_step
-        due = control.should_log
-        if seen.measures:
-            self.trainer.log({f"embedding/{name}": value for name, value in seen.measures.items()})
-        control.should_log = due  # a log of ours is not the one that the trainer is about to write
+    def _measure(self, state: TrainerState, control: TrainerControl) -> bool:
+        snapshot, step = self.monitor.measure(*input_embedding(self.trainer.model)), state.global_step
+        should_log = control.should_log
+        if snapshot.measures:
+            self.trainer.log({f"embedding/{name}": value for name, value in snapshot.measures.items()})
+        control.should_log = should_log  # our call to log resets it, and would suppress the trainer's own
         if state.is_world_process_zero:
             for writer in map(_writer, self.trainer.callback_handler.callbacks):
-                send_histogram(writer, "embedding/nearest_angles", seen.nearest, step, step_name="train/global_step")
-        return self._alarm.rings("the input embedding", step, seen.collapse)
+                name = "embedding/nearest_angles"
+                send_histogram(writer, name, snapshot.nearest, step, step_name="train/global_step")
+        return self._alarm.update("the input embedding", step, snapshot.collapse)
 
 
-def _penalty(
+def _make_penalty(
     model: PreTrainedModel, objective: Objective, weight: float, rows: int | None, generator: torch.Generator | None
 ) -> Penalty:
     penalty = Penalty(objective, weight, rows, generator)
     if not input_embedding(model)[0].requires_grad:
         raise ValueError(
-            "expected an input embedding that is trained, got one with requires_grad=False, which nothing would move; "
+            "expected a trainable input embedding, got one with requires_grad=False, on which the term has no effect; "
             "unfreeze it, or leave the regulariser out"
         )
     return penalty
 
 
-def _own_loss(model: PreTrainedModel) -> LossFunction:
-    """The loss that the model computes where it is given labels, of its logits."""
+def _default_loss(model: PreTrainedModel) -> LossFunction:
+    """Return the loss that the model computes from its logits if it gets labels."""
     kind, config = getattr(model, "loss_type", None), cast(Any, getattr(model, "config", None))
     if kind is None and type(model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values():  # such as GPT2LMHeadModel
         kind = "ForCausalLM"
@@ -205,9 +207,9 @@ def _own_loss(model: PreTrainedModel) -> LossFunction:
 
     def loss(outputs: Any, labels: Tensor | None, *, num_items_in_batch: Any = None) -> Tensor:
         if labels is None:
-            raise ValueError("expected labels in the batch, got none; the collator is to make them")
+            raise ValueError("expected labels in the batch, got none; use a collator that adds them")
         logits = outputs["logits"] if isinstance(outputs, dict) else outputs[0]
-        if kind == "ForSequenceClassification":  # which may be a regression, always a mean over the batch
+        if kind == "ForSequenceClassification":  # perhaps a regression, and always a mean over the batch
             mean: Tensor = model.loss_function(labels=labels, pooled_logits=logits, config=config)
             return _share(model, labels, num_items_in_batch) * mean
         value: Tensor = model.loss_function(
@@ -226,12 +228,12 @@ _KINDS = ("ForMaskedLM", "ForCausalLM", "ForTokenClassification", "ForSequenceCl
 
 
 def _share(model: PreTrainedModel, labels: Any, num_items_in_batch: Any) -> Tensor | float:
-    """The part of a step's items, as the trainer counts them, that is in a batch of these labels."""
+    """Return the fraction of a step's items, as the trainer counts them, that is in the batch with these labels."""
     if num_items_in_batch is None:
         return 1.0
-    causal = LOSS_MAPPING.get(getattr(model, "loss_type", None)) is ForCausalLMLoss
-    if causal and not _is_encoder_decoder(model):
-        labels = labels[..., 1:]  # nothing comes before the first of a row, which is thus no item
+    is_causal = LOSS_MAPPING.get(getattr(model, "loss_type", None)) is ForCausalLMLoss
+    if is_causal and not _is_encoder_decoder(model):
+        labels = labels[..., 1:]  # the first token of a row is not predicted, and so not an item
     share: Tensor = labels.ne(-100).sum() / num_items_in_batch
     return share
 
@@ -241,6 +243,6 @@ def _is_encoder_decoder(model: PreTrainedModel) -> bool:
 
 
 def _writer(callback: TrainerCallback) -> Any:
-    """What a reporting callback writes to: TensorBoard's writer, or the run of W&B."""
+    """Return what a reporting callback writes to: a TensorBoard writer or a W&B run."""
     wandb = getattr(callback, "_wandb", None)
     return getattr(callback, "tb_writer", None) if wandb is None else wandb.run

@@ -1,4 +1,4 @@
-r"""How far the estimate of the squared MMD may be off: its variance, and a bound on its deviation."""
+r"""The error of the estimated squared MMD: its variance, and a bound on its deviation."""
 
 import math
 
@@ -12,18 +12,18 @@ from unclump.measures.rows import directions, mean_over_pairs, sums_over_others
 
 
 def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
-    r"""The variance of the squared MMD's estimate `mmd` over samples of n points, estimated from one sample.
+    r"""Estimate the variance of `mmd`, the estimated squared MMD, over samples of n points, from one sample.
 
     .. math::
         \operatorname{Var} = \frac{4 (n - 2)}{n (n - 1)} \zeta_1 + \frac{2}{n (n - 1)} \zeta_2, \quad
         \zeta_1 = E[k(x, y) k(x, z)] - E[k]^2, \quad \zeta_2 = E[k^2] - E[k]^2
 
     for independent points x, y, z of the sample's distribution. Each expectation is estimated by the mean over tuples
-    of different points, so that the result is unbiased, and may be negative where the variance is nearly zero.
+    of distinct points, so the result is unbiased, and may be negative if the variance is nearly zero.
 
     Args:
         x: Points, n >= 4.
-        kernel: Any kernel; Riesz kernels need different points.
+        kernel: Any kernel; unbounded Riesz kernels need distinct points.
 
     References:
         Serfling. Approximation Theorems of Mathematical Statistics, 5.2.1. Wiley 1980.
@@ -38,9 +38,9 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
     check_kernel(kernel, Kernel)
     x = directions(x, at_least=4)
     n = len(x)
-    center = mean_over_pairs(x, kernel)  # any constant leaves the variance as it is; this one costs no digits
+    center = mean_over_pairs(x, kernel)  # subtracting a constant keeps the variance; this one avoids cancellation
     if math.isinf(center):
-        raise ValueError(f"expected different rows under {kernel}, got some that coincide; drop the duplicates")
+        raise ValueError(f"expected distinct rows for {kernel}, got some that coincide; drop the duplicates")
     sums, squares = sums_over_others(x, lambda r2: kernel(r2) - center, lambda r2: (kernel(r2) - center).square())
     one_pair = float(squares.sum())
     one_shared = float(sums.square().sum()) - one_pair
@@ -53,19 +53,19 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
 
 
 def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
-    r"""How far the squared MMD's estimate from n points may exceed its expectation, but with that probability.
+    r"""Return the excess of the estimated squared MMD over its expectation that has at most this probability.
 
     .. math::
         P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)
         \le \exp\left( -\frac{2 \lfloor n / 2 \rfloor t^2}{K^2} \right), \quad K = k(0) - k(4)
 
     solved for t: Hoeffding's inequality for U-statistics, whose kernel takes values in an interval of length K. It
-    holds for every distribution of independent points. "Keep your distance" prints the exponent without the 2, which
-    is true too, and wider than it needs to be.
+    holds for every distribution of independent points. "Keep your distance" has the exponent without the 2, which is
+    also valid, but looser.
 
     Args:
         n: The number of points, n >= 2.
-        kernel: A bounded one: not Riesz with s >= 0, unless shifted.
+        kernel: A bounded kernel: not Riesz with s >= 0, unless shifted.
         probability: Between 0 and 1.
 
     References:

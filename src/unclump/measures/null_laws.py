@@ -1,7 +1,7 @@
-r"""What a zonal statistic does when the points are uniform: a weighted sum of chi-squares, and its tail.
+r"""Null distributions of zonal statistics under uniformity: weighted sums of chi-squares, and their tails.
 
-Let h(x, y) depend only on the angle between x and y and have mean zero over the sphere. By the theorem of Funk and
-Hecke the spherical harmonics of degree k are its eigenfunctions, with one eigenvalue for each degree,
+Let h(x, y) depend only on the angle between x and y and have mean zero over the sphere. By the Funk-Hecke theorem, the
+spherical harmonics of degree k are its eigenfunctions, with one eigenvalue for each degree,
 
 .. math:: \lambda_k = E[h(t) P_k(t)], \quad \nu_k = \frac{2k + d - 2}{k} \binom{k + d - 3}{k - 1},
 
@@ -25,8 +25,8 @@ from scipy import optimize, special
 from torch import Tensor
 
 _NODES = 8192
-_MOST_DEGREES = 512
-_MOST_HARMONICS = 1e12  # a centred chi-square with more degrees of freedom is normal, to 1e-6
+_MAX_DEGREES = 512
+_MAX_HARMONICS = 1e12  # a centred chi-square with more degrees of freedom is normal, to 1e-6
 _NEGLIGIBLE_SKEWNESS = 1e-10
 _ROUNDING = 1e-12
 
@@ -36,19 +36,19 @@ class ChiSquareSum:
     r"""The law of :math:`\sum_k w_k (\chi^2_{\nu_k} - \nu_k) + \sqrt{2 r} Z`, with Z standard normal, times a scale.
 
     Attributes:
-        weights: The w, of either sign.
-        freedoms: The degrees of freedom nu.
-        remainder: The r, half the variance of what is taken to be normal.
-        scale: The factor, which keeps squares of the others from overflowing.
+        weights: The weights w, of either sign.
+        dof: The degrees of freedom nu.
+        remainder: The r, half the variance of the normal part.
+        scale: The factor, which keeps squares of the weights from overflowing.
     """
 
     weights: Float[ndarray, " k"]
-    freedoms: Float[ndarray, " k"]
+    dof: Float[ndarray, " k"]
     remainder: float
     scale: float = 1.0
 
     def survival(self, value: float) -> float:
-        r"""The probability of more than `value`, to nearly full relative precision, however small.
+        r"""Return the probability of exceeding `value`, to nearly full relative precision, however small it is.
 
         With the cumulant generating function K, any c > 0 where K is finite, and s from :math:`c - i \infty` to
         :math:`c + i \infty`,
@@ -57,10 +57,10 @@ class ChiSquareSum:
             P(X > x) = \frac{1}{2 \pi i} \int \frac{e^{K(s) - s x}}{s} \, ds, \quad
             K(s) = r s^2 - \sum_k \nu_k \left( \tfrac12 \log(1 - 2 w_k s) + w_k s \right),
 
-        and one less for c < 0. On the imaginary axis this is the inversion of Gil-Pelaez and Imhof, which oscillates
-        and may fall off slowly. Through the saddle point, where K' = x, nothing cancels; and a path that leaves it
-        aslant falls off exponentially, if it goes to the right side. Of three paths, the one with the least to add up
-        far out is taken.
+        and one less for c < 0. On the imaginary axis this is the inversion of Gil-Pelaez and Imhof, whose integrand
+        oscillates and may decay slowly. Through the saddle point, where K' = x, nothing cancels; and along a slanted
+        path to the correct side, the integrand decays exponentially. Of three paths, we use the one with the smallest
+        tail.
 
         References:
             Imhof. Computing the distribution of quadratic forms in normal variables. Biometrika 1961.
@@ -70,39 +70,37 @@ class ChiSquareSum:
         Example:
             >>> import numpy as np
             >>> from unclump.measures.null_laws import ChiSquareSum
-            >>> law = ChiSquareSum(np.array([0.5]), np.array([2.0]), 0.0)  # an exponential variable, less its mean
+            >>> law = ChiSquareSum(np.array([0.5]), np.array([2.0]), 0.0)  # an exponential variable minus its mean
             >>> [round(law.survival(x) / math.exp(-x - 1), 10) for x in (0.0, 5.0, 500.0)]
             [1.0, 1.0, 1.0]
         """
         x = value / self.scale
-        c = _root_between(lambda s: self.slope(s) - x, *self._sides(x))
+        c = _find_root(lambda s: self.slope(s) - x, *self._bracket(x))
         v, step = np.linspace(-4, 24, 300, retstep=True)
         distance = np.exp(v - np.exp(-v)) / math.sqrt(self.curvature(c))  # a double-exponential rule for (0, oo)
         log_weights = np.log(distance * (1 + np.exp(-v)) * step / math.pi)
         directions = np.exp(1j * np.radians([[60], [90], [120]]))
-        far_out = (
-            self._log_integrand(c, directions, distance[::6], x).real + log_weights[::6] + 2 * np.log(distance[::6])
-        )
-        best = directions[np.argmin(special.logsumexp(far_out, axis=1))]
+        tail = self._log_integrand(c, directions, distance[::6], x).real + log_weights[::6] + 2 * np.log(distance[::6])
+        best = directions[np.argmin(special.logsumexp(tail, axis=1))]
         terms = self._log_integrand(c, best, distance, x) + log_weights
         return min(max(float(np.exp(terms).imag.sum()) + (c < 0), 0.0), 1.0)
 
     def cumulants(self, s: Inexact[ndarray, "*m"]) -> Inexact[ndarray, "*m"]:
-        """K, without the scale."""
+        """The cumulant generating function K, without the scale."""
         u = 2 * np.multiply.outer(s, self.weights)
-        values: ndarray = self.remainder * s**2 - (special.log1p(-u) + u) @ self.freedoms / 2
+        values: ndarray = self.remainder * s**2 - (special.log1p(-u) + u) @ self.dof / 2
         return values
 
     def slope(self, s: float) -> float:
-        """K'."""
-        return float(2 * self.remainder * s + (2 * self.weights**2 * s / (1 - 2 * self.weights * s)) @ self.freedoms)
+        """The derivative K'."""
+        return float(2 * self.remainder * s + (2 * self.weights**2 * s / (1 - 2 * self.weights * s)) @ self.dof)
 
     def curvature(self, s: float) -> float:
-        """K'', which is the variance at s = 0."""
-        return float(2 * self.remainder + (2 * self.weights**2 / (1 - 2 * self.weights * s) ** 2) @ self.freedoms)
+        """The second derivative K'', which is the variance at s = 0."""
+        return float(2 * self.remainder + (2 * self.weights**2 / (1 - 2 * self.weights * s) ** 2) @ self.dof)
 
-    def _sides(self, x: float) -> tuple[float, float]:
-        """Where to look for the saddle point: right of the pole at zero for the upper tail, left for the lower."""
+    def _bracket(self, x: float) -> tuple[float, float]:
+        """Bracket the saddle point: right of the pole at zero for the upper tail, left of it for the lower."""
         unit = math.sqrt(self.curvature(0))
         if x > 0:
             return 0.25 / unit, 0.5 / max(self.weights.max(initial=0) * (1 + 1e-9), 1e-4 * unit)
@@ -114,8 +112,8 @@ class ChiSquareSum:
         return values
 
 
-def _root_between(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """The root of an increasing function, or the end of the interval that is nearer to it."""
+def _find_root(increasing: Callable[[float], float], low: float, high: float) -> float:
+    """Return the root of an increasing function, or the end of the interval that is nearer to it."""
     if increasing(low) >= 0:
         return low
     if increasing(high) <= 0:
@@ -125,64 +123,64 @@ def _root_between(increasing: Callable[[float], float], low: float, high: float)
 
 @lru_cache(maxsize=256)
 def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
-    r"""The limit law of n U for a function of the squared chord, less its mean, and uniform points in d dimensions.
+    r"""Return the limit law of n U for a function of the squared chord minus its mean, and uniform points.
 
-    The first eigenvalues are computed. From where the rest adds no skewness, its share of :math:`E[h^2]` is given to a
-    normal variable: many small terms have a normal sum.
+    The leading eigenvalues are computed. The others, whose skewness is negligible, are replaced by a normal variable
+    with their share of :math:`E[h^2]`: a sum of many small terms is nearly normal.
 
     Example:
         >>> from unclump.measures.null_laws import zonal_null
-        >>> law = zonal_null(Riesz(s=-2.0), 3)  # -|x - y|^2 = 2 t - 2 has but one eigenvalue: 2/3, for the degree 1
-        >>> (law.scale * law.weights).round(6), law.freedoms
+        >>> law = zonal_null(Riesz(s=-2.0), 3)  # -|x - y|^2 = 2 t - 2 has a single eigenvalue: 2/3, for degree 1
+        >>> (law.scale * law.weights).round(6), law.dof
         (array([0.666667]), array([3.]))
     """
-    angles, root_weights = _angles(d)
+    angles, root_weights = _quadrature(d)
     values = function(torch.from_numpy(4 * np.sin(angles / 2) ** 2)).numpy() * root_weights
     values = values - (values @ root_weights) * root_weights
     scale = float(np.abs(values).max())
     values = values / scale
-    degrees = np.arange(1, _MOST_DEGREES + 1)
+    degrees = np.arange(1, _MAX_DEGREES + 1)
     choices = special.binom(degrees + d - 3, degrees - 1)
-    few = choices <= _MOST_HARMONICS
-    harmonics = (2 * degrees[few] + d - 2) / degrees[few] * choices[few]
-    coefficients = _coefficients(values, np.cos(angles), root_weights, d, len(harmonics))
+    is_few = choices <= _MAX_HARMONICS
+    harmonics = (2 * degrees[is_few] + d - 2) / degrees[is_few] * choices[is_few]
+    coefficients = _gegenbauer_coefficients(values, np.cos(angles), root_weights, d, len(harmonics))
     weights = coefficients / np.sqrt(harmonics)
     skewness = np.cumsum((np.abs(weights) ** 3 * harmonics)[::-1])[::-1] / np.linalg.norm(values) ** 3
-    kept = (skewness > _NEGLIGIBLE_SKEWNESS) & (np.abs(coefficients) > _ROUNDING * np.linalg.norm(values))
-    remainder = max(0.0, float(values @ values - coefficients[kept] @ coefficients[kept]))
-    return ChiSquareSum(weights[kept], harmonics[kept], remainder, scale)
+    is_kept = (skewness > _NEGLIGIBLE_SKEWNESS) & (np.abs(coefficients) > _ROUNDING * np.linalg.norm(values))
+    remainder = max(0.0, float(values @ values - coefficients[is_kept] @ coefficients[is_kept]))
+    return ChiSquareSum(weights[is_kept], harmonics[is_kept], remainder, scale)
 
 
-def _angles(d: int) -> tuple[Float[ndarray, " m"], Float[ndarray, " m"]]:
-    r"""Angles in (0, pi), and the roots of weights that make sums over them means over the sphere.
+def _quadrature(d: int) -> tuple[Float[ndarray, " m"], Float[ndarray, " m"]]:
+    r"""Return angles in (0, pi) and the square roots of their weights in a quadrature of means over the sphere.
 
-    The trapezoidal rule after :math:`\theta = \pi / (1 + e^{-\pi \sinh v})` does not mind singularities at either end.
-    Roots, because a Riesz kernel's square may overflow where its product with the root does not.
+    The trapezoidal rule after :math:`\theta = \pi / (1 + e^{-\pi \sinh v})` tolerates singularities at either end. We
+    use roots because the square of a Riesz kernel may overflow where its product with the root does not.
     """
-    # The ends are angles of 1e-136, or so unlikely in this many dimensions that no square-integrable kernel sees them.
+    # The ends are angles of 1e-136, or so unlikely in many dimensions that they do not matter to a square-integrable h.
     v = np.linspace(-1, 1, _NODES) * min(5.3, 60 / math.sqrt(d))
     z = math.pi * np.sinh(v)
     log_sine = np.log(np.sin(math.pi * special.expit(-np.abs(z))))
     log_weights = (d - 2) * log_sine + special.log_expit(z) + special.log_expit(-z) + np.log(np.cosh(v))
     log_roots = (log_weights - log_weights.max()) / 2
-    counts = log_roots > -650
-    roots = np.exp(log_roots[counts])
-    return math.pi * special.expit(z[counts]), roots / np.linalg.norm(roots)
+    is_positive = log_roots > -650
+    roots = np.exp(log_roots[is_positive])
+    return math.pi * special.expit(z[is_positive]), roots / np.linalg.norm(roots)
 
 
-def _coefficients(
+def _gegenbauer_coefficients(
     values: Float[ndarray, " m"], t: Float[ndarray, " m"], root_weights: Float[ndarray, " m"], d: int, count: int
 ) -> Float[ndarray, " k"]:
-    r"""Means of `values` times the Gegenbauer polynomials of degrees 1, ..., count, scaled to mean square one.
+    r"""Return the means of `values` times the Gegenbauer polynomials of degrees 1, ..., count, of mean square one.
 
     .. math::
         t \, p_k = b_{k+1} p_{k+1} + b_k p_{k-1}, \quad b_1 = \frac{1}{\sqrt d}, \quad
         b_k^2 = \frac{k (k + d - 3)}{(2k + d - 2)(2k + d - 4)}
     """
-    before, b, polynomial = root_weights, 1 / math.sqrt(d), math.sqrt(d) * t * root_weights
-    found = []
+    previous, b, polynomial = root_weights, 1 / math.sqrt(d), math.sqrt(d) * t * root_weights
+    coefficients = []
     for k in range(1, count + 1):
-        found.append(values @ polynomial)
+        coefficients.append(values @ polynomial)
         b_next = math.sqrt((k + 1) * (k + d - 2) / ((2 * k + d) * (2 * k + d - 2)))
-        before, b, polynomial = polynomial, b_next, (t * polynomial - b * before) / b_next
-    return np.array(found)
+        previous, b, polynomial = polynomial, b_next, (t * polynomial - b * previous) / b_next
+    return np.array(coefficients)

@@ -1,22 +1,22 @@
-r"""Tests of uniformity on the sphere, in any dimension d >= 2: may this table be a sample of the uniform distribution.
+r"""Tests of uniformity on the sphere, in any dimension d >= 2: is a table a sample of the uniform distribution or not.
 
-The p-value is the probability that n independent uniform points give a statistic at least as large. A small one speaks
-for clumps; one near 1 says that the points are spread more evenly than independent ones would be. The tests see
-different departures:
+The p-value is the probability that n independent uniform points have a statistic at least as large. A small p-value
+indicates clumps; one near 1, that the points are spread more evenly than independent ones. The tests detect different
+departures from uniformity:
 
 =================  ============================================================================================
 `rayleigh_test`    a common direction
-`bingham_test`     a common axis or plane, whichever end of it the points are at
-`ajne_test`        every departure that has odd moments, such as a crowded hemisphere
-`gine_test`        every departure that has even moments, such as antipodal clumps
+`bingham_test`     a common axis or plane, with points at either end of it
+`ajne_test`        every departure in odd moments, such as a crowded hemisphere
+`gine_test`        every departure in even moments, such as antipodal clumps
 `mmd_test`         every departure, with a positive definite kernel: Laplace, chordal Gaussian or Riesz with s > -2
 =================  ============================================================================================
 
-Rows need not be unit: they are projected onto the sphere, in double precision. The last three are streamed over pairs:
-memory is O(n d), time O(n^2 d). All take the same choices:
+Rows are projected onto the sphere first, in double precision. The last three tests stream over pairs: memory is O(n d),
+time O(n^2 d). All have the same options:
 
-* ``simulations``: None for a p-value from the limit law of many points, which is good from about twenty on; or how
-  many uniform tables to compare with, which is exact for any n: (1 + those that reach the statistic) / (1 + all);
+* ``simulations``: None for a p-value from the limit law of many points, which is accurate from about twenty on; or the
+  number of uniform tables to compare with, exact for any n: (1 + those that reach the statistic) / (1 + all);
 * ``generator``: for these tables.
 """
 
@@ -38,10 +38,10 @@ from unclump.measures.rows import directions, mean_over_pairs
 
 
 class UniformityTest(NamedTuple):
-    """What a test of uniformity found.
+    """The result of a test of uniformity.
 
     Attributes:
-        statistic: Larger for points farther from uniform, in the test's sense.
+        statistic: Larger for points that are farther from uniform, as the test measures it.
         pvalue: The probability that uniform points have a statistic at least as large.
     """
 
@@ -55,14 +55,14 @@ class UniformityTest(NamedTuple):
 def rayleigh_test(
     x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
 ) -> UniformityTest:
-    r"""Rayleigh's test, for a direction that the points share.
+    r"""Rayleigh's test, for a common direction.
 
     .. math::
         S = n d \, \lVert \bar x \rVert^2, \quad
         \left( 1 - \frac{1}{2n} \right) S + \frac{S^2}{2n (d + 2)} \to \chi^2_d
 
-    The corrected form of S, whose law is chi-squared up to O(1/n^2), gives the p-value. Blind to any points whose mean
-    is zero, such as antipodal pairs.
+    The p-value is that of the corrected form of S, which is chi-squared up to O(1/n^2). The test is blind to points
+    whose mean is zero, such as antipodal pairs.
 
     References:
         Mardia and Jupp. Directional Statistics, 10.4.1. Wiley 2000.
@@ -77,7 +77,7 @@ def rayleigh_test(
     x = directions(x)
     n, d = x.shape
 
-    return _test(
+    return _run_test(
         x,
         lambda x: n * d * x.mean(dim=0).square().sum().item(),
         lambda s: float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2)))),
@@ -89,14 +89,14 @@ def rayleigh_test(
 def bingham_test(
     x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
 ) -> UniformityTest:
-    r"""Bingham's test, for an axis or a plane that the points share.
+    r"""Bingham's test, for a common axis or plane.
 
     .. math::
         S = \frac{n d (d + 2)}{2} \left( \operatorname{tr} T^2 - \frac1d \right) \to \chi^2_{(d-1)(d+2)/2}, \quad
         T = \frac1n \sum_i x_i x_i^\top
 
-    Blind to what differs between x and -x. (Jupp's cubic correction of S improves p-values for few points, but falls
-    again for large S, and would call a clump uniform. For few points, simulate.)
+    The test is blind to differences between x and -x. (Jupp's cubic correction of S improves p-values for few points,
+    but decreases again for large S, and would accept a clump as uniform. For few points, simulate.)
 
     References:
         Mardia and Jupp. Directional Statistics, 10.7.1. Wiley 2000.
@@ -111,9 +111,9 @@ def bingham_test(
     x = directions(x)
     n, d = x.shape
 
-    return _test(
+    return _run_test(
         x,
-        lambda x: n * d * (d + 2) / 2 * _imbalance(x),
+        lambda x: n * d * (d + 2) / 2 * _scatter_excess(x),
         lambda s: float(special.chdtrc((d - 1) * (d + 2) / 2, s)),
         simulations,
         generator,
@@ -127,8 +127,8 @@ def ajne_test(
 
     .. math:: A = \frac n4 - \frac{1}{\pi n} \sum_{i < j} \theta_{ij}
 
-    with the angles :math:`\theta_{ij}`: up to a factor, the mean square excess over all hemispheres. Blind to what is
-    the same at x and -x.
+    with the angles :math:`\theta_{ij}`: up to a factor, the mean square excess over all hemispheres. The test is blind
+    to departures that are symmetric in x and -x.
 
     References:
         Ajne. A simple test for uniformity of a circular distribution. Biometrika 1968.
@@ -142,10 +142,10 @@ def ajne_test(
     x = directions(x)
     n, d = x.shape
 
-    return _test(
+    return _run_test(
         x,
         lambda x: n / 4 - (n - 1) / (2 * math.pi) * mean_over_pairs(x, angle_of),
-        lambda a: _limit(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1)),
+        lambda a: _limit_pvalue(_ajne_kernel, n, d, 2 * (a - 1 / 4) / (n - 1)),
         simulations,
         generator,
     )
@@ -154,13 +154,13 @@ def ajne_test(
 def gine_test(
     x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
 ) -> UniformityTest:
-    r"""Giné's test, for axes that are not uniform in whatever way.
+    r"""Giné's test, for any departure of axes from uniformity.
 
     .. math::
         G = \frac n2 - \frac{d - 1}{2n} \left( \frac{\Gamma(\frac{d-1}2)}{\Gamma(\frac d2)} \right)^2
         \sum_{i < j} \sin \theta_{ij}
 
-    Where `bingham_test` sees the second moments only, this sees all even ones. Blind to what differs between x and -x.
+    `bingham_test` detects second moments only, this test all even ones. It is blind to differences between x and -x.
 
     References:
         Giné. Invariant tests for uniformity on compact Riemannian manifolds based on Sobolev norms.
@@ -176,10 +176,10 @@ def gine_test(
     n, d = x.shape
     factor = (d - 1) / 2 * math.exp(2 * (math.lgamma((d - 1) / 2) - math.lgamma(d / 2)))  # one over the mean sine
 
-    return _test(
+    return _run_test(
         x,
         lambda x: n / 2 - factor * (n - 1) / 2 * mean_over_pairs(x, _sine),
-        lambda g: _limit(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor),
+        lambda g: _limit_pvalue(_minus_sine, n, d, 2 * (g - 1 / 2) / (n - 1) / factor),
         simulations,
         generator,
     )
@@ -192,19 +192,19 @@ def mmd_test(
     simulations: int | None = None,
     generator: torch.Generator | None = None,
 ) -> UniformityTest:
-    r"""The kernel test, for any maximum mean discrepancy to the uniform distribution.
+    r"""The kernel test: maximum mean discrepancy to the uniform distribution.
 
     .. math:: n \operatorname{MMD}^2_u = \frac{1}{n - 1} \sum_{i \ne j} k(x_i, x_j) - n c
 
-    with the kernel's mean c over the sphere (`kernel_mean`). Rejects for large values only, as it should where the
-    kernel is positive definite. Infinite, with p = 0, where two rows coincide and the kernel is infinite there. The
-    nearer a Riesz kernel is to an infinite mean square, the more points its limit law needs.
+    with the kernel's mean c over the sphere (`kernel_mean`). The test rejects for large values only, as it should for a
+    positive definite kernel. The statistic is infinite, with p = 0, if two rows coincide and the kernel is infinite
+    there. The nearer a Riesz kernel is to an infinite mean square, the more points its limit law needs.
 
     Args:
         x: Points, n >= 2.
-        kernel: With a finite mean; and, unless simulated, a finite mean square: 2 s < d - 1 for Riesz kernels.
-        simulations: See above.
-        generator: See above.
+        kernel: Needs a finite mean and, unless simulated, a finite mean square: 2 s < d - 1 for Riesz kernels.
+        simulations: The number of simulations, or None for the limit law; see the top of this module.
+        generator: For the simulations.
 
     References:
         Gretton et al. A kernel two-sample test. JMLR 2012.
@@ -228,23 +228,23 @@ def mmd_test(
             f"use s < {(d - 1) / 2}, or compare with uniform tables: simulations=999"
         )
 
-    return _test(
+    return _run_test(
         x,
         lambda x: n * (mean_over_pairs(x, kernel) - mean),
-        lambda statistic: _limit(kernel, n, d, statistic / n),
+        lambda statistic: _limit_pvalue(kernel, n, d, statistic / n),
         simulations,
         generator,
     )
 
 
-def _test(
+def _run_test(
     x: Tensor,
     statistic: Callable[[Tensor], float],
     pvalue: Callable[[float], float],
     simulations: int | None,
     generator: torch.Generator | None,
 ) -> UniformityTest:
-    """The statistic of the points, and how many uniform tables reach it: in the limit, or of those simulated."""
+    """Return the statistic of the points, and its p-value from the limit law or from simulations."""
     observed = statistic(x)
     if simulations is None:
         return UniformityTest(observed, pvalue(observed))
@@ -256,18 +256,18 @@ def _test(
     return UniformityTest(observed, (1 + reached) / (1 + simulations))
 
 
-def _imbalance(x: Float[Tensor, "n d"]) -> float:
-    """The excess tr T^2 - 1/d, never negative, as |T - I/d|^2; or by the products of points fewer than dimensions."""
+def _scatter_excess(x: Float[Tensor, "n d"]) -> float:
+    """Return tr T^2 - 1/d, which is |T - I/d|^2; from the Gram matrix if there are fewer points than dimensions."""
     n, d = x.shape
     if n < d:
         return float((x @ x.mT / n).square().sum()) - 1 / d
     return float((x.mT @ x / n - torch.eye(d, dtype=x.dtype, device=x.device) / d).square().sum())
 
 
-def _limit(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:
-    r"""The limit probability that the mean over pairs of a centred function exceeds `mean`.
+def _limit_pvalue(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:
+    r"""Return the limit probability that the mean over pairs of a centred function exceeds `mean`.
 
-    Not n U but :math:`\sqrt{n (n - 1)} \, U` is held against the limit law: it has that law's variance for every n.
+    The limit law is evaluated at :math:`\sqrt{n (n - 1)} \, U` rather than n U: it has that law's variance for every n.
     """
     return zonal_null(function, d).survival(math.sqrt(n * (n - 1)) * mean)
 

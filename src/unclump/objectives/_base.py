@@ -155,7 +155,7 @@ class Objective(nn.Module):
         if ranks.total == 0 or ranks.total + fixed < self.fewest:
             raise ValueError(
                 f"expected two points or more, got {ranks.total} on {ranks.size} ranks, and {fixed} to keep them from: "
-                "one point has no other to keep apart from; pass more rows"
+                "a single point has nothing to keep apart from; pass more rows"
             )
 
     def extra_repr(self) -> str:

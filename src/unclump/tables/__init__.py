@@ -1,1 +1,1 @@
-"""Tables of embeddings: files and their health."""
+"""Tables of embeddings: their files and their health."""

@@ -1,16 +1,16 @@
-r"""The health of an embedding table: what it is like, beside what uniform points would be, and what would help.
+r"""The health of an embedding table, compared with uniform points, and what would improve it.
 
-A table is measured in one pass over its pairs, without the matrix of them. Rows that have no direction, NaN, infinite
-or zero, are reported and left out.
+A table is measured in one pass over its pairs, without storing the n x n matrix. Rows that have no direction (NaN,
+infinite or zero) are reported and left out.
 
 * **Duplicates** are rows that are equal, number by number.
-* **Near duplicates** are joined in clumps by steps of at most a tenth of the smallest angle that as many uniform points
-  would have (its median), and on the circle less, so that fewer than one of a hundred uniform tables has such a pair.
-  The angle never exceeds 9 degrees.
-* **Hubness** is the skewness of how often a row is among the k = 10 nearest of others, and the share of rows that never
-  are: hubs are neighbours of everybody [1].
-* **p-values** are those of `rayleigh_test` and `bingham_test`, from simulations below 20 rows; a table of tens of
-  thousands of rows can afford these two.
+* **Near duplicates** are rows within `duplicate_angle` of each other: a tenth of the median smallest angle of n uniform
+  points, or less on the circle, so that fewer than one of a hundred uniform tables has such a pair; never more than 9
+  degrees. Chains of near duplicates form a clump.
+* **Hubness** is the skewness of how often a row is among the k = 10 nearest of others, and the fraction of rows that
+  never are: hubs are neighbours of very many rows [1].
+* **p-values** are those of `rayleigh_test` and `bingham_test`, simulated for fewer than 20 rows; these two tests are
+  affordable for tens of thousands of rows.
 
 References:
     [1] Radovanović, Nanopoulos and Ivanović. Hubs in space. JMLR 2010.
@@ -40,7 +40,7 @@ from unclump.tables.verdict import Evidence, Verdict, verdict
 __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 
 _NEIGHBOURS = 10
-_FEW = 20  # rows, below which p-values are simulated
+_LIMIT_LAW_ROWS = 20  # with fewer rows, p-values are simulated
 _SIMULATIONS = 999
 
 
@@ -56,17 +56,17 @@ def health(
     Memory is O(n d), time O(n^2 d).
 
     Args:
-        points: Rows of any norm, at least two of them with a direction. They stay as they are.
-        names: Of the rows, to be shown instead of their numbers.
-        generator: For simulated p-values, below 20 rows; None for one of its own with seed 0.
+        points: Rows of any norm, at least two of them with a direction. They are not modified.
+        names: The names of the rows, printed beside their numbers.
+        generator: For p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         progress: Show a progress bar on stderr.
 
     Example:
         >>> table = torch.cat([torch.eye(8), -torch.eye(8), torch.eye(8)[:1], torch.zeros(1, 8)])
-        >>> found = health(table)
-        >>> found.duplicates
+        >>> result = health(table)
+        >>> result.duplicates
         (Group(rows=(0, 16), angle=0.0),)
-        >>> print(found.verdict)
+        >>> print(result.verdict)
         duplicates: 2 rows are equal, in 1 group; spread it with the objective koleo; drop 1 row without a direction
     """
     check_table(points, at_least=2)
@@ -97,17 +97,17 @@ def health(
     tests = _tests(x, generator)
     least = found.nearest_angle.min().item()
     median, average = float(np.median(found.nearest_angle)), found.nearest_angle.mean().item()
-    evidence = Evidence(
+    facts = Evidence(
         rayleigh_pvalue=tests["rayleigh"].pvalue,
         resultant=(resultant, uniform.resultant_length),
         rank=(centred_rank, UniformLaw(n - 1, d).effective_rank),
         median_nearest=(median, uniform.median_nearest_angle),
         mean_nearest=(average, uniform.mean_nearest_angle),
-        # Twice the variance of as many independent ones: two points that are each other's nearest share their angle.
-        mean_nearest_deviation=math.sqrt(2 / n) * uniform.deviation_of_nearest_angle,
+        # Twice the variance of n independent angles: two points that are each other's nearest share their angle.
+        mean_nearest_deviation=math.sqrt(2 / n) * uniform.std_nearest_angle,
         smallest_survival=uniform.smallest_survival(least),
         duplicates=_extent(duplicates),
-        clumps=_extent(_beside(clumps, duplicates)),
+        clumps=_extent(_not_all_equal(clumps, duplicates)),
         rows_without_direction=len(bad),
         least_pvalue=min(test.pvalue for test in tests.values()),
         d=d,
@@ -117,8 +117,8 @@ def health(
         d=d,
         dtype=str(points.dtype).removeprefix("torch."),
         bad_rows=tuple(bad),
-        duplicates=_renumbered(duplicates, numbers),
-        clumps=_renumbered(clumps, numbers),
+        duplicates=_renumber(duplicates, numbers),
+        clumps=_renumber(clumps, numbers),
         near=near,
         min_angle=least,
         median_nearest_angle=median,
@@ -133,7 +133,7 @@ def health(
         hubness=_skewness(occurrences),
         orphans=(occurrences == 0).double().mean().item(),
         tests=tests,
-        verdict=verdict(evidence),
+        verdict=verdict(facts),
         names=names,
         nearest_angles=found.nearest_angle,
         occurrences=occurrences,
@@ -142,23 +142,22 @@ def health(
 
 
 def _equal_rows(points: Tensor) -> list[Group]:
-    """Groups of rows with the same numbers, by their digests: memory for the table twice is not needed."""
-    places: defaultdict[bytes, list[int]] = defaultdict(list)
-    for row, content in enumerate(_contents(points)):
-        places[hashlib.blake2b(content, digest_size=16).digest()].append(row)
-    groups = [Group(tuple(rows), 0.0) for rows in places.values() if len(rows) > 1]
+    """Group equal rows by a digest of their bytes, which needs no second copy of the table."""
+    rows_by_digest: defaultdict[bytes, list[int]] = defaultdict(list)
+    for row, content in enumerate(_row_bytes(points)):
+        rows_by_digest[hashlib.blake2b(content, digest_size=16).digest()].append(row)
+    groups = [Group(tuple(rows), 0.0) for rows in rows_by_digest.values() if len(rows) > 1]
     return sorted(groups, key=lambda group: -len(group.rows))
 
 
-def _contents(points: Tensor) -> Iterator[bytes]:
-    """The bytes of every row; minus zero is zero."""
+def _row_bytes(points: Tensor) -> Iterator[bytes]:
+    """Yield the bytes of every row, with minus zero as zero."""
     for rows in torch.split(points, max(1, 2**20 // points.shape[1])):
-        plain = (rows + 0.0).contiguous().view(torch.uint8).numpy()  # bfloat16 is no dtype of NumPy
-        yield from map(bytes, plain)
+        yield from map(bytes, (rows + 0.0).contiguous().view(torch.uint8).numpy())  # NumPy lacks bfloat16
 
 
 def _groups(labels: Int[Tensor, " n"], nearest: Float[Tensor, " n"]) -> list[Group]:
-    """Points of the same label, where there are several; the largest group first, of equal ones the narrowest."""
+    """Group the rows with the same label; largest group first, then the smallest angle; single rows are left out."""
     order = labels.argsort(stable=True)
     groups = [
         Group(tuple(rows.tolist()), nearest[rows].min().item())
@@ -168,23 +167,24 @@ def _groups(labels: Int[Tensor, " n"], nearest: Float[Tensor, " n"]) -> list[Gro
     return sorted(groups, key=lambda group: (-len(group.rows), group.angle))
 
 
-def _beside(clumps: list[Group], duplicates: list[Group]) -> list[Group]:
-    """The clumps that are more than a group of equal rows."""
+def _not_all_equal(clumps: list[Group], duplicates: list[Group]) -> list[Group]:
+    """Return the clumps that are not just a group of equal rows."""
     equal = {frozenset(group.rows) for group in duplicates}
     return [group for group in clumps if frozenset(group.rows) not in equal]
 
 
 def _extent(groups: list[Group]) -> tuple[int, int]:
+    """Return the number of rows and of groups."""
     return sum(len(group.rows) for group in groups), len(groups)
 
 
-def _renumbered(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
-    """Groups by the rows of the whole table."""
+def _renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
+    """Map the row numbers of groups to those of the whole table."""
     return tuple(Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups)
 
 
 def _singular_values(x: Float[Tensor, "n d"]) -> Float[Tensor, " m"]:
-    """The singular values over the root of n, falling."""
+    """Return the singular values divided by the root of n, descending."""
     gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
     squares: Tensor = torch.linalg.eigvalsh(gram).clamp_min(0) / len(x)
     return squares.sqrt().flip(0)
@@ -203,7 +203,7 @@ def _skewness(counts: Float[Tensor, " n"]) -> float:
 
 
 def _tests(x: Tensor, generator: torch.Generator | None) -> dict[str, UniformityTest]:
-    simulations = _SIMULATIONS if len(x) < _FEW else None
+    simulations = _SIMULATIONS if len(x) < _LIMIT_LAW_ROWS else None
     generator = generator or torch.Generator().manual_seed(0)
     return {
         "rayleigh": rayleigh_test(x, simulations=simulations, generator=generator),

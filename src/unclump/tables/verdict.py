@@ -1,4 +1,4 @@
-"""The verdict on a table in plain words, by simple rules, and the objective that helps."""
+"""The verdict on a table: simple rules, a sentence in plain words, and the objective that helps."""
 
 from dataclasses import dataclass
 
@@ -10,24 +10,24 @@ OBJECTIVES = {
     "uniform": None,
     "better than uniform": None,
 }
-"""What a table may be, the gravest first, and the name of the objective that helps; None where nothing needs to."""
+"""The possible verdicts, worst first, and the name of the objective that helps; None if none is needed."""
 
-UNLIKELY = 0.001  # a p-value that speaks against chance
-_LONGER = 0.1  # by how much the mean of a cone is longer than that of uniform points
-_FEWER = 0.5  # the part of uniform points' effective rank below which there are few dimensions
-_NEARER, _FARTHER = 0.9, 1.01  # of uniform points' nearest angles
-_DEVIATIONS = 3  # beyond which a mean nearest angle is no chance
+SIGNIFICANCE = 0.001  # largest p-value that counts as evidence
+_CONE_EXCESS = 0.1  # least excess of the mean's length over that of uniform points in a cone
+_LOW_RANK = 0.5  # fraction of uniform points' effective rank below which the table has few dimensions
+_CLUMPED, _DISPERSED = 0.9, 1.01  # thresholds for nearest angles, relative to those of uniform points
+_SIGNIFICANT = 3  # standard deviations by which a mean nearest angle must differ from that of uniform points
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a table is, and what helps.
+    """What is wrong with a table, and what helps.
 
     Attributes:
-        kind: The gravest finding: "cone", "few dimensions", "duplicates", "clumps", "uniform", "better than uniform".
-        findings: All that hold, the gravest first.
-        text: One line for a person.
-        objective: The name of the objective to spread with, as `objective` understands it; None where none is needed.
+        kind: The worst finding: "cone", "few dimensions", "duplicates", "clumps", "uniform", "better than uniform".
+        findings: All findings that apply, worst first.
+        text: The verdict in one line.
+        objective: The name of the objective to spread with, as `objective` accepts it; None if none is needed.
     """
 
     kind: str
@@ -41,11 +41,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers that the rules look at; those of uniform points beside those of the table."""
+    """The numbers that the rules use; pairs are of the table and of uniform points."""
 
     rayleigh_pvalue: float
     resultant: tuple[float, float]  # the length of the mean
-    rank: tuple[float, float]  # the effective rank about the mean
+    rank: tuple[float, float]  # the effective rank after subtracting the mean
     median_nearest: tuple[float, float]
     mean_nearest: tuple[float, float]
     mean_nearest_deviation: float  # of the mean nearest angle of uniform points
@@ -57,66 +57,68 @@ class Evidence:
     d: int
 
 
-def verdict(seen: Evidence) -> Verdict:
-    """The rules, each a line of `_findings`.
+def verdict(facts: Evidence) -> Verdict:
+    """Judge a table by these rules.
 
     ===================  ==============================================================================================
-    cone                 the mean is longer than uniform points' by 0.1 at least, and Rayleigh's test has p <= 0.001
-    few dimensions       the effective rank about the mean is less than half of uniform points'
+    cone                 the mean is at least 0.1 longer than that of uniform points, and Rayleigh's test has p <= 0.001
+    few dimensions       the effective rank after subtracting the mean is less than half that of uniform points
     duplicates           some rows are equal
     clumps               some rows that are not equal are near duplicates; or the median nearest angle is less than 0.9
-                         of uniform points', and the mean nearest angle 3 standard deviations less
-    better than uniform  none of these, and the smallest angle is that of one of 1000 uniform tables at most; or the
-                         mean nearest angle is larger than uniform points' by 1 percent and by 3 standard deviations
-    uniform              none of these
+                         times that of uniform points, and the mean nearest angle 3 standard deviations less
+    better than uniform  none of the above, and at most one of 1000 uniform tables has such a large smallest angle, or
+                         the mean nearest angle exceeds that of uniform points by 1 percent and 3 standard deviations
+    uniform              none of the above
     ===================  ==============================================================================================
     """
-    faults = _faults(seen)
+    faults = _find_faults(facts)
     if faults:
-        kind, said = next(iter(faults)), "; ".join(faults.values())
-        text = f"{said}; spread it with the objective {OBJECTIVES[kind]}"
+        kind, description = next(iter(faults)), "; ".join(faults.values())
+        text = f"{description}; spread it with the objective {OBJECTIVES[kind]}"
     else:
-        faults = {"better than uniform": ""} if _is_better(seen) else {"uniform": ""}
+        faults = {"better than uniform": ""} if _is_better(facts) else {"uniform": ""}
         kind = next(iter(faults))
         text = {
             "better than uniform": "better than uniform: the points keep more distance than random ones",
             "uniform": "as good as uniform",
         }[kind]
-        if kind == "uniform" and seen.least_pvalue <= UNLIKELY:
-            text += f", though a test can tell them apart (p = {seen.least_pvalue:.2g})"
-    if seen.rows_without_direction:
-        text += f"; drop {count(seen.rows_without_direction, 'row')} without a direction"
+        if kind == "uniform" and facts.least_pvalue <= SIGNIFICANCE:
+            text += f", though a test can tell them apart (p = {facts.least_pvalue:.2g})"
+    if facts.rows_without_direction:
+        text += f"; drop {count(facts.rows_without_direction, 'row')} without a direction"
     return Verdict(kind, tuple(faults), text, OBJECTIVES[kind])
 
 
-def _faults(seen: Evidence) -> dict[str, str]:
-    """All faults that hold, and how to say them."""
+def _find_faults(facts: Evidence) -> dict[str, str]:
+    """Return all faults that apply, worst first, with their descriptions."""
     faults = {}
-    if seen.resultant[0] > seen.resultant[1] + _LONGER and seen.rayleigh_pvalue <= UNLIKELY:
-        faults["cone"] = f"a cone: the rows lean to one direction (the length of their mean is {seen.resultant[0]:.2f})"
-    if seen.rank[0] < _FEWER * seen.rank[1]:
-        faults["few dimensions"] = f"collapsed to few dimensions: about {seen.rank[0]:.1f} of {seen.d} are used"
-    rows, groups = seen.duplicates
+    if facts.resultant[0] > facts.resultant[1] + _CONE_EXCESS and facts.rayleigh_pvalue <= SIGNIFICANCE:
+        faults["cone"] = (
+            f"a cone: the rows lean to one direction (the length of their mean is {facts.resultant[0]:.2f})"
+        )
+    if facts.rank[0] < _LOW_RANK * facts.rank[1]:
+        faults["few dimensions"] = f"collapsed to few dimensions: about {facts.rank[0]:.1f} of {facts.d} are used"
+    rows, groups = facts.duplicates
     if rows:
         faults["duplicates"] = f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
-    rows, groups = seen.clumps
+    rows, groups = facts.clumps
     if rows:
         faults["clumps"] = f"clumps: {rows} rows nearly coincide, in {count(groups, 'group')}"
-    elif seen.median_nearest[0] < _NEARER * seen.median_nearest[1] and _deviations(seen) < -_DEVIATIONS:
-        share = seen.median_nearest[0] / seen.median_nearest[1]
+    elif facts.median_nearest[0] < _CLUMPED * facts.median_nearest[1] and _z_score(facts) < -_SIGNIFICANT:
+        share = facts.median_nearest[0] / facts.median_nearest[1]
         faults["clumps"] = f"clumps: nearest neighbours are at {share:.0%} of the angle of uniform points"
     return faults
 
 
-def _is_better(seen: Evidence) -> bool:
-    farther = seen.mean_nearest[0] > _FARTHER * seen.mean_nearest[1] and _deviations(seen) > _DEVIATIONS
-    return farther or seen.smallest_survival <= UNLIKELY
+def _is_better(facts: Evidence) -> bool:
+    is_farther = facts.mean_nearest[0] > _DISPERSED * facts.mean_nearest[1] and _z_score(facts) > _SIGNIFICANT
+    return is_farther or facts.smallest_survival <= SIGNIFICANCE
 
 
-def _deviations(seen: Evidence) -> float:
-    return (seen.mean_nearest[0] - seen.mean_nearest[1]) / seen.mean_nearest_deviation
+def _z_score(facts: Evidence) -> float:
+    return (facts.mean_nearest[0] - facts.mean_nearest[1]) / facts.mean_nearest_deviation
 
 
-def count(number: int, what: str) -> str:
-    """So many of these, in English."""
-    return f"{number} {what}{'s' if number != 1 else ''}"
+def count(number: int, noun: str) -> str:
+    """Format a number with its noun, in the plural unless the number is one."""
+    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -75,9 +75,9 @@ def test_the_configuration_tells_which_of_several_it_is(model):
     ):
         uc.load(folder)
     assert uc.load(folder, tensor="vision.embed_tokens.weight").points.shape == (9, 3)
-    with pytest.raises(FileError, match=r"holds no tensor 'x'; its embeddings may be '\w+.embed_tokens.weight'"):
+    with pytest.raises(FileError, match=r"holds no tensor 'x'; candidates are '\w+.embed_tokens.weight'"):
         uc.load(folder, tensor="x")
-    with pytest.raises(FileError, match=r"no tensor that is called like an input embedding; .*: 'a.weight'"):
+    with pytest.raises(FileError, match=r"no tensor that is named like an input embedding; .*: 'a.weight'"):
         uc.load(model({"a.weight": (4, 3)}, name="c"))
 
 
@@ -148,14 +148,14 @@ def test_broken_companions_are_refused_in_one_line(files, model):
 def test_an_index_does_not_lead_out_of_the_folder(name, model):
     folder = model({"wte.weight": (4, 3)}, shards=2)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"wte.weight": name}}))
-    with pytest.raises(FileError, match="points out of the folder"):
+    with pytest.raises(FileError, match="points outside the folder"):
         uc.load(folder)
 
 
 def test_a_missing_shard_is_named(model):
     folder = model({"wte.weight": (4, 3), "b": (2, 2)}, shards=2)
     (folder / "model-00001-of-00002.safetensors").unlink()
-    with pytest.raises(FileError, match=r"names 'model-00001-of-00002.safetensors', which is not there"):
+    with pytest.raises(FileError, match=r"lists 'model-00001-of-00002.safetensors', which is missing"):
         uc.load(folder)
 
 
@@ -183,7 +183,10 @@ def test_a_new_folder_differs_in_the_table_alone(shards, model, tmp_path):
     assert all(bits(old[key]) == bits(new[key]) for key in old if key != "wte.weight")
     assert contents(folder) == before
     assert sorted(os.listdir(tmp_path)) == ["model", "new"]
-    for place, message in ((folder, "is what the table was read from"), (tmp_path / "new", "is a folder that exists")):
+    for place, message in (
+        (folder, "is what the table was read from"),
+        (tmp_path / "new", "is a folder that already exists"),
+    ):
         with pytest.raises(FileError, match=message):
             uc.save(place, table)
 
@@ -207,7 +210,7 @@ def test_the_table_may_leave_the_folder_but_not_overwrite_it(model, tmp_path):
     assert uc.load(tmp_path / "a.npz").names == VOCABULARY
     uc.save(tmp_path / "a.safetensors", table)  # the names stay with the tokenizer
     assert bits(uc.load(tmp_path / "a.safetensors").points) == bits(table.points)
-    with pytest.raises(FileError, match="is a file that the table was read with"):
+    with pytest.raises(FileError, match="is one of the files the table was read from"):
         uc.save(folder / "model.safetensors", table, in_place=True)
     with pytest.raises(FileError, match="the model has 4 rows, the table 5; its tokenizer and head would not fit"):
         uc.save(tmp_path / "more", table.with_points(torch.ones(5, 3), names=[*VOCABULARY, "new"]))

@@ -234,7 +234,7 @@ def test_names_of_a_names_file_stay_there(tmp_path):
     uc.save(tmp_path / "b.npy", table)
     uc.save(tmp_path / "b.txt", table)
     assert uc.load(tmp_path / "b.txt").names == ["a b", "", "c"]
-    with pytest.raises(FileError, match=r"names.txt: is a file that the table was read with"):
+    with pytest.raises(FileError, match=r"names.txt: is one of the files the table was read from"):
         uc.save(tmp_path / "names.txt", table)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from unclump._atomic_write import replacing
+from unclump._atomic_write import replace_file
 from unclump.codes.verify import minimal_angle
 
 SHIPPED = Path(__file__).parent
@@ -126,7 +126,7 @@ def _write(path: Path, members: dict[int, bytes], records: dict[int, Record]) ->
     """Replace a catalogue file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = json.dumps({str(n): asdict(records[n]) for n in sorted(records)}, indent=1)
-    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    with replace_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for n in sorted(members):
             archive.writestr(_member(f"{n}.npy"), members[n])
         archive.writestr(_member(_INDEX), lines)

@@ -1,4 +1,4 @@
-"""A table of embeddings, and where it came from."""
+"""A table of embeddings and its source."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,35 +9,35 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump._text import FileError, shown
-from unclump.tables.files._refusals import FLOATS
+from unclump._text import FileError, sanitise
+from unclump.tables.files._validation import FLOATS
 
 _Layout = TypeVar("_Layout")
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a table was read, and what `save` needs to write it back the same way."""
+    """Where a table was read from, and what `save` needs to write it back in the same form."""
 
     path: Path
     format: str
     rows: int
     dimensions: int
-    files: tuple[Path, ...]  # every file that was read: none may be written over by accident
-    stamps: tuple[tuple[int, ...], ...]
+    files: tuple[Path, ...]  # every file that was read: none may be overwritten by accident
+    fingerprints: tuple[tuple[int, ...], ...]
     tensor: str | None = None
-    layout: object = None  # what else the format remembers
-    names_path: Path | None = None  # the file or folder the names came from, if it is not the table's own
+    layout: object = None  # whatever else the format needs
+    names_path: Path | None = None  # the file or folder the names came from, if not the table's own file
 
-    def remembered(self, kind: type[_Layout]) -> _Layout:
-        """What the format remembers, in its own type."""
+    def layout_as(self, kind: type[_Layout]) -> _Layout:
+        """Return the layout as the format's own type."""
         assert isinstance(self.layout, kind)
         return self.layout
 
     def check_unchanged(self) -> None:
-        """Refuse to copy the rest of a file that is no longer the one that was read."""
-        if tuple(map(_stamp, self.files)) != self.stamps:
-            raise FileError(f"{shown(self.path)} has changed since it was read; read it again")
+        """Raise if a file has changed since it was read, before the rest of it is copied."""
+        if tuple(map(_fingerprint, self.files)) != self.fingerprints:
+            raise FileError(f"{sanitise(self.path)} has changed since it was read; read it again")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -45,12 +45,12 @@ class Table:
     """Points with their names, as `load` reads and `save` writes them.
 
     Attributes:
-        points: The (n, d) table, n >= 2, d >= 2. Mapped from the file where the format allows it: reading costs no
-            memory until rows are used, and changing the tensor changes no file. (A file that another program cuts short
-            while it is mapped ends the process, as with any mapping.)
-        names: One for each row, or None. Any Unicode, also empty and repeated; bytes that are no UTF-8 are kept as lone
-            surrogates, as Python does for file names.
-        source: Where it was read, or None.
+        points: The (n, d) table, n >= 2, d >= 2. Memory-mapped where the format allows it: loading takes no memory
+            until rows are used, and changing the tensor does not change the file. (If another program truncates the
+            file while it is mapped, the process crashes, as with any mapping.)
+        names: One for each row, or None. Any Unicode, including empty and repeated names; bytes that are not UTF-8 are
+            kept as lone surrogates, as Python does for file names.
+        source: Where it was read from, or None.
 
     Example:
         >>> table = Table(torch.eye(2), names=["east", "north"])
@@ -87,21 +87,21 @@ class Table:
         return f"Table({'; '.join(parts)})"
 
     def with_points(self, points: Float[Tensor, "m d"], *, names: Sequence[str] | None = None) -> "Table":
-        """The same table with other points, in this table's dtype; more rows need `names` where there are any."""
+        """Return this table with other points, in its dtype; if it has names, added rows need `names` too."""
         return replace(self, points=points.detach().to(self.points.dtype), names=self.names if names is None else names)
 
-    def names_for(self, source: Source | None, *, had_names: bool) -> Sequence[str] | None:
-        """The names to write: those of a names file stay there, unless the table's own file had a place for names."""
+    def names_to_write(self, source: Source | None, *, had_names: bool) -> Sequence[str] | None:
+        """Return the names to write: none if they came from a separate file and the table's own file had no names."""
         return None if source is not None and source.names_path is not None and not had_names else self.names
 
-    def kept(self, form: str) -> Source | None:
-        """The source, where the table was read from that format: then the rest of the file is kept as well."""
-        return self.source if self.source is not None and self.source.format == form else None
+    def source_in_format(self, format_name: str) -> Source | None:
+        """Return the source if the table was read from this format, so that the rest of the file can be kept."""
+        return self.source if self.source is not None and self.source.format == format_name else None
 
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row without a direction."""
+    """A row that has no direction."""
 
     row: int
     name: str | None
@@ -109,25 +109,25 @@ class BadRow:
 
 
 def bad_rows(table: Table) -> list[BadRow]:
-    """The rows that have no direction: NaN, infinite, or all zero. A block of rows at a time.
+    """Find the rows that have no direction (NaN, infinite, or all zero), a block of rows at a time.
 
     Example:
         >>> bad_rows(Table(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), names=["east", "nowhere"]))
         [BadRow(row=1, name='nowhere', fault='zero')]
     """
-    found = []
+    rows = []
     step = max(1, 2**22 // table.points.shape[1])
     for start in range(0, len(table.points), step):
-        sizes = table.points[start : start + step].detach().abs().amax(dim=-1)
-        for row in (~(sizes > 0) | sizes.isinf()).nonzero().flatten().tolist():
-            fault = "NaN" if sizes[row].isnan() else "infinite" if sizes[row] > 0 else "zero"
-            found.append(BadRow(start + row, table.names[start + row] if table.names else None, fault))
-    return found
+        largest = table.points[start : start + step].detach().abs().amax(dim=-1)
+        for row in (~(largest > 0) | largest.isinf()).nonzero().flatten().tolist():
+            fault = "NaN" if largest[row].isnan() else "infinite" if largest[row] > 0 else "zero"
+            rows.append(BadRow(start + row, table.names[start + row] if table.names else None, fault))
+    return rows
 
 
-def source_of(
+def make_source(
     path: Path,
-    form: str,
+    format_name: str,
     points: Tensor,
     *,
     tensor: str | None = None,
@@ -135,25 +135,26 @@ def source_of(
     files: Sequence[Path] | None = None,
     names_path: Path | None = None,
 ) -> Source:
-    """The source of a table that was just read."""
+    """Create the source of a table that was just read."""
     n, d = points.shape
-    absolute = tuple(file.absolute() for file in ((path,) if files is None else files))
-    return Source(path.absolute(), form, n, d, absolute, tuple(map(_stamp, absolute)), tensor, layout, names_path)
+    paths = tuple(file.absolute() for file in ((path,) if files is None else files))
+    fingerprints = tuple(map(_fingerprint, paths))
+    return Source(path.absolute(), format_name, n, d, paths, fingerprints, tensor, layout, names_path)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def _fingerprint(path: Path) -> tuple[int, ...]:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-def check_row_aligned(lengths: Mapping[str, int], source: Source, rows: int) -> None:
-    """Refuse to add rows beside arrays that have one entry for each of the old rows."""
+def check_row_counts(lengths: Mapping[str, int], source: Source, rows: int) -> None:
+    """Raise if rows were added but another array in the file has one entry for each of the old rows."""
     aligned = [key for key, length in lengths.items() if length == source.rows]
     if rows != source.rows and aligned:
         raise FileError(
-            f"'{shown(aligned[0])}' of {shown(source.path)} has {source.rows} entries, one for each old row, and none "
-            "for the new ones; write to a format that holds the table alone, such as .npy or .txt"
+            f"'{sanitise(aligned[0])}' of {sanitise(source.path)} has {source.rows} entries, one for each old row, and "
+            "none for the new ones; write to a format that holds only the table, such as .npy or .txt"
         )

@@ -1,4 +1,4 @@
-"""The numbers of a table, written a block at a time."""
+"""Writing a table in blocks of rows."""
 
 from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,7 @@ from unclump._text import FileError
 
 @runtime_checkable
 class Reader(Protocol):
-    """What can be read: a file, or a member of an archive."""
+    """A readable file, or member of an archive."""
 
     def read(self, size: int = ..., /) -> bytes: ...
     def seek(self, offset: int, /) -> int: ...
@@ -21,7 +21,7 @@ class Reader(Protocol):
 
 @runtime_checkable
 class Writer(Protocol):
-    """What can be written to: a file, or a member of an archive."""
+    """A writable file, or member of an archive."""
 
     def write(self, data: bytes | memoryview, /) -> object: ...
 
@@ -30,23 +30,23 @@ BLOCK = 2**22  # bytes written or copied at once
 
 
 def write_rows(file: Writer, points: Float[Tensor, "n d"]) -> None:
-    """The numbers of a table, row after row, without a second copy of it."""
+    """Write the raw numbers of a table, row by row, without copying all of it."""
     for block in blocks(points):
         file.write(block.contiguous().view(torch.uint8).numpy().data)
 
 
 def blocks(points: Float[Tensor, "n d"]) -> Iterator[Tensor]:
-    """A table in slices of rows that are small enough to copy."""
+    """Split a table into slices of rows that are small enough to copy."""
     step = max(1, BLOCK // (points.shape[1] * points.element_size()))
     for start in range(0, len(points), step):
         yield points[start : start + step].detach().cpu()
 
 
-def copy_bytes(origin: Reader, file: Writer, count: int) -> None:
-    """Copy `count` bytes from where `origin` stands."""
+def copy_bytes(source: Reader, file: Writer, count: int) -> None:
+    """Copy `count` bytes from the current position of `source`."""
     while count > 0:
-        piece = origin.read(min(BLOCK, count))
-        if not piece:
+        chunk = source.read(min(BLOCK, count))
+        if not chunk:
             raise FileError("the file it was read from ended early; read it again")
-        file.write(piece)
-        count -= len(piece)
+        file.write(chunk)
+        count -= len(chunk)

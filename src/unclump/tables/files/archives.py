@@ -1,4 +1,4 @@
-"""NumPy's `.npz`: a zip of arrays, of which one is the table and one may hold its names."""
+"""NumPy's `.npz`: a zip of arrays, one of which is the table and another may hold its names."""
 
 import lzma
 import struct
@@ -12,43 +12,43 @@ from typing import BinaryIO
 import numpy as np
 import torch
 
-from unclump._text import FileError, shown
-from unclump.tables.files._refusals import check_shape, check_unpacked, choose, choose_names, parsing
-from unclump.tables.files._table import Table, check_row_aligned, source_of
+from unclump._text import FileError, sanitise
+from unclump.tables.files._table import Table, check_row_counts, make_source
+from unclump.tables.files._validation import check_ratio, check_shape, choose_names, choose_table, wrap_errors
 from unclump.tables.files._writing import BLOCK, copy_bytes
-from unclump.tables.files.arrays import Header, mapped, read_header, tensor_of, write_array
+from unclump.tables.files.arrays import Header, map_array, read_header, to_tensor, write_array
 
 FORMAT = "npz"
-# What zipfile and zlib raise over broken archives.
+# What zipfile and zlib raise for broken archives.
 _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, struct.error)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which array holds the names, and in which kind of string; how long the others are."""
+    """Which array holds the names and its NumPy kind of string; the lengths of the other arrays."""
 
     names_key: str | None
     names_kind: str
-    columns_first: bool
+    fortran_order: bool
     lengths: Mapping[str, int]
 
 
 def read(path: Path, tensor: str | None) -> Table:
-    """The table is mapped where it is stored plainly and aligned, otherwise unpacked."""
-    with parsing("is not a whole .npz archive", _BROKEN), zipfile.ZipFile(path) as archive:
+    """Memory-map the table if it is stored uncompressed and aligned, otherwise decompress it."""
+    with wrap_errors("is not a valid .npz archive", _BROKEN), zipfile.ZipFile(path) as archive:
         infos = _members(archive)
-        headers = {key: _header(archive, info) for key, info in infos.items()}
-        key = choose({key: header.entry for key, header in headers.items()}, tensor)
+        headers = {key: _read_header(archive, info) for key, info in infos.items()}
+        key = choose_table({key: header.entry for key, header in headers.items()}, tensor)
         check_shape(*headers[key].shape)
         rows = headers[key].shape[0]
-        points = tensor_of(_array(path, archive, infos[key], headers[key]))
+        points = to_tensor(_read_array(path, archive, infos[key], headers[key]))
         strings = [k for k, header in headers.items() if header.shape == (rows,) and header.dtype.kind in "US"]
         names_key = choose_names(strings)
-        names = None if names_key is None else _strings(_array(path, archive, infos[names_key], headers[names_key]))
+        names = None if names_key is None else _decode(_read_array(path, archive, infos[names_key], headers[names_key]))
     kind = "U" if names_key is None else headers[names_key].dtype.kind
     lengths = {k: header.shape[0] for k, header in headers.items() if header.shape and k not in {key, names_key}}
-    layout = Layout(names_key, kind, headers[key].columns_first, lengths)
-    return Table(points, names, source_of(path, FORMAT, points, tensor=key, layout=layout))
+    layout = Layout(names_key, kind, headers[key].fortran_order, lengths)
+    return Table(points, names, make_source(path, FORMAT, points, tensor=key, layout=layout))
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -59,42 +59,42 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     return dict(zip(keys, infos, strict=True))
 
 
-def _header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
+def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
     with archive.open(info) as member:
         header = read_header(member)
-    if header.dtype.hasobject:  # a pickle: listed, kept, never opened
+    if header.dtype.hasobject:  # a pickle: listed and copied, never opened
         return Header((), False, header.dtype, header.start)
     header.check_size(info.file_size - header.start)
     return header
 
 
-def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header) -> np.ndarray:
-    """An array, after its size was held against what the archive really holds."""
-    held = path.stat().st_size
-    if info.compress_size > held:
-        raise FileError(f"promises {info.compress_size} bytes of '{info.filename}', holds {held}: it is cut short")
-    check_unpacked(info.file_size, info.compress_size)
+def _read_array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, header: Header) -> np.ndarray:
+    """Read an array, after comparing its declared size with the size of the archive."""
+    file_size = path.stat().st_size
+    if info.compress_size > file_size:
+        raise FileError(f"declares {info.compress_size} bytes of '{info.filename}', holds {file_size}: it is truncated")
+    check_ratio(info.file_size, info.compress_size)
     if info.compress_type == zipfile.ZIP_STORED:
-        start = _start(path, info) + header.start
-        if start + header.size > held:
-            raise FileError(f"ends inside '{info.filename}': it is cut short")
+        start = _data_offset(path, info) + header.start
+        if start + header.size > file_size:
+            raise FileError(f"ends inside '{info.filename}': it is truncated")
         if header.size and start % header.dtype.alignment == 0:
-            return mapped(path, header, start)
-    array = np.empty(header.size, np.uint8)  # pages are taken as they fill, so a lie costs nothing
+            return map_array(path, header, start)
+    array = np.empty(header.size, np.uint8)  # pages are allocated as they fill, so a false size costs nothing
     with archive.open(info) as member:
         member.read(header.start)
         filled = 0
-        while piece := member.read(BLOCK):  # to the end, where the checksum is compared
-            array[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
-            filled += len(piece)
+        while chunk := member.read(BLOCK):  # to the end, where zipfile verifies the checksum
+            array[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
+            filled += len(chunk)
     if filled != header.size:
-        raise FileError(f"ends inside '{info.filename}': it is cut short")
+        raise FileError(f"ends inside '{info.filename}': it is truncated")
     numbers: np.ndarray = array.view(header.dtype)
-    return numbers.reshape(header.shape[::-1]).T if header.columns_first else numbers.reshape(header.shape)
+    return numbers.reshape(header.shape[::-1]).T if header.fortran_order else numbers.reshape(header.shape)
 
 
-def _start(path: Path, info: zipfile.ZipInfo) -> int:
-    """Where the bytes of a member begin: after its local header, whose lengths may differ from the directory's."""
+def _data_offset(path: Path, info: zipfile.ZipInfo) -> int:
+    """Return where a member's data begins: after its local header, whose lengths may differ from the directory's."""
     with open(path, "rb") as file:
         file.seek(info.header_offset)
         local = file.read(30)
@@ -102,7 +102,7 @@ def _start(path: Path, info: zipfile.ZipInfo) -> int:
     return info.header_offset + 30 + int(name) + int(extra)
 
 
-def _strings(array: np.ndarray) -> list[str]:
+def _decode(array: np.ndarray) -> list[str]:
     if array.dtype.kind == "S":
         return [name.decode("utf-8", "surrogateescape") for name in array.tolist()]
     names: list[str] = array.tolist()
@@ -110,17 +110,17 @@ def _strings(array: np.ndarray) -> list[str]:
 
 
 def check(table: Table) -> None:
-    """Refuse what the format cannot hold."""
+    """Raise if the format cannot hold the table."""
     if table.names and any(name.endswith("\0") for name in table.names):
         raise FileError("NumPy's strings cannot end in a NUL character; rename that row, or choose another format")
-    source = table.kept(FORMAT)
+    source = table.source_in_format(FORMAT)
     if source is not None:
-        check_row_aligned(source.remembered(Layout).lengths, source, len(table.points))
+        check_row_counts(source.layout_as(Layout).lengths, source, len(table.points))
 
 
 def write(file: BinaryIO, table: Table) -> None:
-    """The archive that was read, with the table and its names replaced and all else kept; or a new one."""
-    source = table.kept(FORMAT)
+    """Write a new archive, or the one that was read with the table and its names replaced."""
+    source = table.source_in_format(FORMAT)
     with zipfile.ZipFile(file, "w") as out:
         if source is None:
             _write_points(out, zipfile.ZipInfo("points.npy"), table.points)
@@ -128,35 +128,35 @@ def write(file: BinaryIO, table: Table) -> None:
                 _write_names(out, zipfile.ZipInfo("names.npy"), table.names, "U")
             return
         source.check_unchanged()
-        layout = source.remembered(Layout)
-        with parsing(f"{shown(source.path)} cannot be copied", _BROKEN), zipfile.ZipFile(source.path) as old:
+        layout = source.layout_as(Layout)
+        with wrap_errors(f"{sanitise(source.path)} cannot be copied", _BROKEN), zipfile.ZipFile(source.path) as old:
             for info in old.infolist():
                 key = info.filename.removesuffix(".npy")
                 if key == source.tensor:
-                    _write_points(out, _like(info), table.points, columns_first=layout.columns_first)
+                    _write_points(out, _copy_info(info), table.points, fortran_order=layout.fortran_order)
                 elif key == layout.names_key:
                     if table.names is not None:
-                        _write_names(out, _like(info), table.names, layout.names_kind)
+                        _write_names(out, _copy_info(info), table.names, layout.names_kind)
                 else:
-                    with old.open(info) as member, out.open(_like(info), "w", force_zip64=True) as copy:
+                    with old.open(info) as member, out.open(_copy_info(info), "w", force_zip64=True) as copy:
                         copy_bytes(member, copy, info.file_size)
-        names = table.names_for(source, had_names=False)
+        names = table.names_to_write(source, had_names=False)
         if layout.names_key is None and names is not None:
             _write_names(out, zipfile.ZipInfo("names.npy"), names, "U")
 
 
-def _like(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """A member of the same name, date and compression."""
-    like = zipfile.ZipInfo(info.filename, info.date_time)
-    like.compress_type, like.external_attr = info.compress_type, info.external_attr
-    return like
+def _copy_info(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
+    """Describe a new member with the same name, date and compression."""
+    copy = zipfile.ZipInfo(info.filename, info.date_time)
+    copy.compress_type, copy.external_attr = info.compress_type, info.external_attr
+    return copy
 
 
 def _write_points(
-    out: zipfile.ZipFile, info: zipfile.ZipInfo, points: torch.Tensor, *, columns_first: bool = False
+    out: zipfile.ZipFile, info: zipfile.ZipInfo, points: torch.Tensor, *, fortran_order: bool = False
 ) -> None:
     with out.open(info, "w", force_zip64=True) as member:
-        write_array(member, points, columns_first=columns_first)
+        write_array(member, points, fortran_order=fortran_order)
 
 
 def _write_names(out: zipfile.ZipFile, info: zipfile.ZipInfo, names: Sequence[str], kind: str) -> None:

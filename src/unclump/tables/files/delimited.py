@@ -1,8 +1,8 @@
-"""CSV and TSV: numbers in columns, perhaps with a first column of names, perhaps with a first line of headings.
+"""CSV and TSV: columns of numbers, with an optional first column of names and an optional first line of headings.
 
-The first line is one of headings where every cell after the first is no number, or where they count 0, 1, 2, ... as
-pandas does. The first column holds names where the first row has no number there, or its heading is empty or says so.
-CSV quotes as RFC 4180 has it; TSV does not quote, so that a quotation mark can be a name.
+The first line holds headings if no cell after the first is a number, or if the cells count 0, 1, 2, ... as in pandas.
+The first column holds names if its first value is not a number, or if its heading is empty or one such as "word".
+CSV is quoted as in RFC 4180; TSV is not quoted, so that a quotation mark can be a name.
 """
 
 import csv
@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from unclump._text import FileError, reason, shown
-from unclump.tables.files._numbers import fill, is_number, written
-from unclump.tables.files._refusals import check_no_tensor, check_shape
-from unclump.tables.files._table import Table, source_of
-from unclump.tables.files.text import LONGEST_LINE
+from unclump._text import FileError, describe_error, sanitise
+from unclump.tables.files._numbers import format_rows, is_number, parse_rows
+from unclump.tables.files._table import Table, make_source
+from unclump.tables.files._validation import check_no_tensor, check_shape
+from unclump.tables.files.text import MAX_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}
@@ -24,23 +24,23 @@ _NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The headings, if there are any, and whether the first column holds names."""
+    """The headings, if any, and whether the first column holds names."""
 
     headings: tuple[str, ...] | None
     has_names: bool
 
 
 def read(path: Path, tensor: str | None) -> Table:
-    """Twice through the file: to count the rows, and to read them."""
+    """Read the file twice: once to count the rows, once to parse them."""
     check_no_tensor(tensor)
-    form = form_of(path)
-    layout = _layout(path)
+    format_name = format_of(path)
+    layout = _detect_layout(path)
     start, skip = int(layout.headings is not None), int(layout.has_names)
     n, d = 0, 0
     for line, cells in islice(_records(path), start, None):
         d = d or len(cells) - skip
         if len(cells) - skip != d:
-            raise FileError(f"line {line}: expected {d + skip} cells, as in the lines before, got {len(cells)}")
+            raise FileError(f"line {line}: expected {d + skip} cells, as in the previous lines, got {len(cells)}")
         n += 1
     check_shape(n, d)
     names: list[str] = []
@@ -51,28 +51,28 @@ def read(path: Path, tensor: str | None) -> Table:
             names.extend(cells[:skip])
             yield line, ",".join(cells[skip:]).encode("utf-8", "surrogateescape")
 
-    points = fill(rows, n, d, ",")
-    return Table(points, names if layout.has_names else None, source_of(path, form, points, layout=layout))
+    points = parse_rows(rows, n, d, ",")
+    return Table(points, names if layout.has_names else None, make_source(path, format_name, points, layout=layout))
 
 
-def form_of(path: Path) -> str:
-    """The name of the format: its suffix."""
+def format_of(path: Path) -> str:
+    """Return the name of the format, which is the suffix."""
     return path.suffix.lower().removeprefix(".")
 
 
-def _layout(path: Path) -> Layout:
-    """What the first two lines tell."""
-    found = [cells for _, cells in islice(_records(path), 2)]
-    if not found:
+def _detect_layout(path: Path) -> Layout:
+    """Detect headings and names from the first two lines."""
+    head = [cells for _, cells in islice(_records(path), 2)]
+    if not head:
         raise FileError("is empty")
-    first, second = found[0], found[-1]
+    first, second = head[0], head[-1]
     if len(first) == 1:
-        raise FileError(f"line 1: expected several cells, separated by {DELIMITERS[form_of(path)]!r}, got one")
-    numeric = [_is_number(cell) for cell in first[1:]]
-    counted = first[1:] == [str(i) for i in range(len(first) - 1)] or first == [str(i) for i in range(len(first))]
-    if not any(numeric) or counted:
-        says_so = first[0].strip().lower() in _NAME_HEADINGS
-        return Layout(tuple(first), says_so or not _is_number(second[0]))
+        raise FileError(f"line 1: expected several cells, separated by {DELIMITERS[format_of(path)]!r}, got one")
+    has_number = any(_is_number(cell) for cell in first[1:])
+    is_range = first[1:] == [str(i) for i in range(len(first) - 1)] or first == [str(i) for i in range(len(first))]
+    if not has_number or is_range:
+        is_name_heading = first[0].strip().lower() in _NAME_HEADINGS
+        return Layout(tuple(first), is_name_heading or not _is_number(second[0]))
     return Layout(None, not _is_number(first[0]))
 
 
@@ -81,43 +81,43 @@ def _is_number(cell: str) -> bool:
 
 
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The lines as lists of cells, with the number of the line they end on."""
-    quotes = form_of(path) == "csv"
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="" if quotes else "\n") as file:
-        bounded = iter(lambda: file.readline(LONGEST_LINE), "")
-        if quotes:
-            yield from _quoted(csv.reader(bounded, strict=True))
+    """Yield the records as lists of cells, with the number of the line on which they end."""
+    is_csv = format_of(path) == "csv"
+    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="" if is_csv else "\n") as file:
+        lines = iter(lambda: file.readline(MAX_LINE), "")
+        if is_csv:
+            yield from _csv_records(csv.reader(lines, strict=True))
         else:
-            for number, line in enumerate(bounded, start=1):
+            for number, line in enumerate(lines, start=1):
                 if line.strip("\r\n"):
                     yield number, line.rstrip("\r\n").split("\t")
 
 
-def _quoted(reader: Any) -> Iterator[tuple[int, list[str]]]:
+def _csv_records(reader: Any) -> Iterator[tuple[int, list[str]]]:
     try:
         yield from ((reader.line_num, cells) for cells in reader if cells)
     except csv.Error as error:
-        raise FileError(f"line {reader.line_num}: {reason(error)}") from error
+        raise FileError(f"line {reader.line_num}: {describe_error(error)}") from error
 
 
-def check(table: Table, form: str) -> None:
-    """Refuse what the format cannot hold."""
+def check(table: Table, format_name: str) -> None:
+    """Raise if the format cannot hold the table."""
     for row, name in enumerate(table.names or ()):
-        if form == "tsv" and any(c in name for c in "\t\r\n"):
-            raise FileError(f"TSV has no quotes for the tab or line break in row {row}, '{shown(name)}'; use .csv")
+        if format_name == "tsv" and any(c in name for c in "\t\r\n"):
+            raise FileError(f"TSV cannot hold the tab or line break in row {row}, '{sanitise(name)}'; use .csv")
 
 
-def write(file: BinaryIO, table: Table, form: str) -> None:
-    """With the headings it was read with; a new file gets `name, x0, x1, ...`."""
-    delimiter = DELIMITERS[form]
-    source = table.kept(form)
-    layout = None if source is None else source.remembered(Layout)
-    names = table.names_for(source, had_names=layout is not None and layout.has_names)
+def write(file: BinaryIO, table: Table, format_name: str) -> None:
+    """Write with the headings that were read; the headings of a new file are `name, x0, x1, ...`."""
+    delimiter = DELIMITERS[format_name]
+    source = table.source_in_format(format_name)
+    layout = None if source is None else source.layout_as(Layout)
+    names = table.names_to_write(source, had_names=layout is not None and layout.has_names)
     headings = _headings(layout, table.points.shape[1], with_names=names is not None)
     if headings is not None:
-        file.write(_line(headings, delimiter))
-    for row, numbers in enumerate(written(table.points)):
-        file.write(_line(numbers if names is None else [names[row], *numbers], delimiter))
+        file.write(_format_line(headings, delimiter))
+    for row, numbers in enumerate(format_rows(table.points)):
+        file.write(_format_line(numbers if names is None else [names[row], *numbers], delimiter))
 
 
 def _headings(layout: Layout | None, d: int, *, with_names: bool) -> list[str] | None:
@@ -130,11 +130,11 @@ def _headings(layout: Layout | None, d: int, *, with_names: bool) -> list[str] |
     )
 
 
-def _line(cells: list[str], delimiter: str) -> bytes:
+def _format_line(cells: list[str], delimiter: str) -> bytes:
     if delimiter == ",":
-        cells = [_in_quotes(cell) if any(mark in cell for mark in ',"\r\n') else cell for cell in cells]
+        cells = [_quote(cell) if any(mark in cell for mark in ',"\r\n') else cell for cell in cells]
     return (delimiter.join(cells) + "\n").encode("utf-8", "surrogateescape")
 
 
-def _in_quotes(cell: str) -> str:
+def _quote(cell: str) -> str:
     return '"' + cell.replace('"', '""') + '"'

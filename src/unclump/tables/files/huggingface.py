@@ -1,4 +1,4 @@
-"""A Hugging Face model folder: its input embedding, with the tokenizer's names."""
+"""Hugging Face model folders: the input embedding, with the tokenizer's tokens as names."""
 
 import json
 import os
@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from unclump._atomic_write import replacing, replacing_folder
-from unclump._text import FileError, shown
+from unclump._atomic_write import replace_file, replace_folder
+from unclump._text import FileError, sanitise
 from unclump.tables.files import safetensors_files
-from unclump.tables.files._refusals import Entry, listed, parsing
-from unclump.tables.files._table import Table, source_of
+from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._tokenizers import token_names
+from unclump.tables.files._validation import Entry, list_entries, wrap_errors
 
 FORMAT = "huggingface"
-# What the families call the table their tokens are looked up in, the shared one of encoder and decoder first.
+# Names of the input embedding in various model families; the one shared by encoder and decoder comes first.
 _EMBEDDINGS = (
     "shared.weight",  # T5, BART
     "embed_tokens.weight",  # Llama, Mistral, Qwen, Gemma, OPT, Whisper
@@ -39,83 +39,83 @@ class Layout:
 
 
 def read(path: Path, tensor: str | None) -> Table:
-    """Map the embedding out of its file; the rest of the model is not read."""
+    """Memory-map the embedding; the rest of the model is not read."""
     shards = _shards(path)
-    key = tensor if tensor is not None else _find(path, shards)
+    key = tensor if tensor is not None else _find_embedding(path, shards)
     if key not in shards:
-        raise FileError(f"holds no tensor '{shown(key)}'; its embeddings may be {_likely(shards)}")
+        raise FileError(f"holds no tensor '{sanitise(key)}'; candidates are {_list_candidates(shards)}")
     table = safetensors_files.read(shards[key], key)
     names = token_names(path, len(table.points))
     layout = Layout(shards[key].absolute())
-    source = source_of(path, FORMAT, table.points, tensor=key, layout=layout, files=_files(path), names_path=path)
+    source = make_source(path, FORMAT, table.points, tensor=key, layout=layout, files=_all_files(path), names_path=path)
     return replace(table, names=names, source=source)
 
 
-def _files(folder: Path) -> list[Path]:
-    """All that makes the model, without hidden folders such as .git, which may hold it a second time."""
-    inside = {file: file.relative_to(folder).parent.parts for file in sorted(folder.rglob("*")) if file.is_file()}
-    return [file for file, folders in inside.items() if not any(name.startswith(".") for name in folders)]
+def _all_files(folder: Path) -> list[Path]:
+    """List the files of the model, except in hidden folders such as .git, which may contain a second copy."""
+    folders = {file: file.relative_to(folder).parent.parts for file in sorted(folder.rglob("*")) if file.is_file()}
+    return [file for file, parts in folders.items() if not any(part.startswith(".") for part in parts)]
 
 
 def _shards(folder: Path) -> dict[str, Path]:
-    """Which file of the folder holds which tensor."""
+    """Map the name of each tensor to the file that holds it."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file():
         return dict.fromkeys(safetensors_files.entries(single), single)
     if not index.is_file():
         raise FileError("is a folder without model.safetensors; name the file that holds the table")
-    weight_map = _json(index).get("weight_map")
+    weight_map = _read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
         raise FileError(f"{index.name} has no weight_map")
     for name in weight_map.values():
         if not isinstance(name, str) or Path(name).name != name:
-            raise FileError(f"{index.name} points out of the folder: '{shown(name)}'")
+            raise FileError(f"{index.name} points outside the folder: '{sanitise(name)}'")
         if not (folder / name).is_file():
-            raise FileError(f"{index.name} names '{shown(name)}', which is not there; download it again")
+            raise FileError(f"{index.name} lists '{sanitise(name)}', which is missing; download it again")
     return {key: folder / name for key, name in weight_map.items()}
 
 
-def _find(folder: Path, shards: Mapping[str, Path]) -> str:
-    """The tensor that is called like an input embedding, and has a row for each word where the configuration counts."""
-    config = _json(folder / "config.json") if (folder / "config.json").is_file() else {}
-    counts = [part.get("vocab_size") for part in (config, config.get("text_config")) if isinstance(part, dict)]
+def _find_embedding(folder: Path, shards: Mapping[str, Path]) -> str:
+    """Find the tensor that is named like an input embedding and, if possible, has `vocab_size` rows."""
+    config = _read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    vocab_sizes = [part.get("vocab_size") for part in (config, config.get("text_config")) if isinstance(part, dict)]
     for ending in _EMBEDDINGS:
-        found: dict[str, Entry] = {}
+        candidates: dict[str, Entry] = {}
         for key in shards:
             if key == ending or key.endswith("." + ending):
                 entry = safetensors_files.entries(shards[key]).get(key)
                 if entry is not None and entry.is_table:
-                    found[key] = entry
-        counted = {key: entry for key, entry in found.items() if entry.shape[0] in counts}
-        found = counted or found
-        if len(found) == 1:
-            return next(iter(found))
-        if found:
-            raise FileError(f"holds several embeddings; pick one with tensor=...: {listed(found)}")
+                    candidates[key] = entry
+        matching = {key: entry for key, entry in candidates.items() if entry.shape[0] in vocab_sizes}
+        candidates = matching or candidates
+        if len(candidates) == 1:
+            return next(iter(candidates))
+        if candidates:
+            raise FileError(f"holds several embeddings; pick one with tensor=...: {list_entries(candidates)}")
     raise FileError(
-        f"holds no tensor that is called like an input embedding; pick one with tensor=...: {_likely(shards)}"
+        f"holds no tensor that is named like an input embedding; pick one with tensor=...: {_list_candidates(shards)}"
     )
 
 
-def _likely(shards: Mapping[str, Path]) -> str:
-    """The first tensors that speak of embeddings, or else the first."""
-    likely = [key for key in shards if "emb" in key or "wte" in key] or list(shards)
-    return ", ".join(f"'{shown(key)}'" for key in likely[:8]) or "none"
+def _list_candidates(shards: Mapping[str, Path]) -> str:
+    """List the first tensors that are named like embeddings, or else the first of all."""
+    candidates = [key for key in shards if "emb" in key or "wte" in key] or list(shards)
+    return ", ".join(f"'{sanitise(key)}'" for key in candidates[:8]) or "none"
 
 
-def _json(path: Path) -> dict[str, Any]:
-    with parsing(f"{path.name} is no whole JSON"):
-        found = json.loads(path.read_bytes())
-    if not isinstance(found, dict):
-        raise FileError(f"{path.name} holds no settings")
-    return found
+def _read_json(path: Path) -> dict[str, Any]:
+    with wrap_errors(f"{path.name} is not valid JSON"):
+        content = json.loads(path.read_bytes())
+    if not isinstance(content, dict):
+        raise FileError(f"{path.name} is not a JSON object")
+    return content
 
 
 def check(table: Table) -> None:
-    """Refuse rows that the tokenizer and the rest of the model would not know of."""
-    source = table.kept(FORMAT)
+    """Raise unless the table was read from a model folder and has the same number of rows."""
+    source = table.source_in_format(FORMAT)
     if source is None:
-        raise FileError("only a table that was read from a model folder can be written as one; give a suffix to OUT")
+        raise FileError("only a table that was read from a model folder can be written as one; give OUT a suffix")
     if len(table.points) != source.rows:
         raise FileError(
             f"the model has {source.rows} rows, the table {len(table.points)}; its tokenizer and head would not fit: "
@@ -124,26 +124,26 @@ def check(table: Table) -> None:
 
 
 def write(path: Path, table: Table) -> None:
-    """A copy of the folder with the table replaced; where `path` is the folder itself, only the table's file."""
-    source = table.kept(FORMAT)
+    """Copy the folder with the table replaced; if `path` is the folder itself, replace only the table's file."""
+    source = table.source_in_format(FORMAT)
     assert source is not None
     assert source.tensor is not None
-    shard = source.remembered(Layout).shard
+    shard = source.layout_as(Layout).shard
     source.check_unchanged()
     if path.exists():
-        # Not through a link: downloaded folders link to files that other folders share.
-        with replacing(shard, follow=False) as file:
-            safetensors_files.write_like(file, shard, source.tensor, table.points)
+        # Do not follow links: downloaded folders link to files that other folders share.
+        with replace_file(shard, follow_links=False) as file:
+            safetensors_files.write_with_tensor_replaced(file, shard, source.tensor, table.points)
         return
-    with replacing_folder(path) as beside:
+    with replace_folder(path) as temporary:
         for old in source.files:
-            new = beside / old.relative_to(source.path)
+            new = temporary / old.relative_to(source.path)
             new.parent.mkdir(parents=True, exist_ok=True)
             with open(new, "xb") as file:
                 if old == shard:
-                    safetensors_files.write_like(file, old, source.tensor, table.points)
+                    safetensors_files.write_with_tensor_replaced(file, old, source.tensor, table.points)
                 else:
-                    with open(old, "rb") as origin:
-                        shutil.copyfileobj(origin, file)
+                    with open(old, "rb") as original:
+                        shutil.copyfileobj(original, file)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,7 +1,7 @@
-"""word2vec text and GloVe: a name and its numbers on every line, with or without a first line `n d`.
+"""word2vec text and GloVe: a name and its numbers on every line, with or without a header line `n d`.
 
-Names may hold spaces: a line is split from the right. Where no first line says how many numbers there are, it is as
-many as most of the first lines end with.
+Names may contain spaces: lines are split from the right. Without a header, the dimension is the most common number of
+trailing numbers among the first lines.
 """
 
 from collections import Counter
@@ -10,29 +10,29 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from unclump._text import FileError, shown
-from unclump.tables.files._numbers import fill, is_number, written
-from unclump.tables.files._refusals import check_no_tensor, check_shape
-from unclump.tables.files._table import Table, source_of
-from unclump.tables.files.word2vec import promised
+from unclump._text import FileError, sanitise
+from unclump.tables.files._numbers import format_rows, is_number, parse_rows
+from unclump.tables.files._table import Table, make_source
+from unclump.tables.files._validation import check_no_tensor, check_shape
+from unclump.tables.files.word2vec import parse_header
 
 FORMAT = "text"
-LONGEST_LINE = 2**24  # bytes: a million numbers
-_LOOKED_AT = 1000  # lines that tell the dimension
+MAX_LINE = 2**24  # bytes: a million numbers
+_SAMPLED_LINES = 1000  # from which the dimension is guessed
 
 
 def read(path: Path, tensor: str | None) -> Table:
-    """Twice through the file: to count the rows, and to read them."""
+    """Read the file twice: once to count the rows, once to parse them."""
     check_no_tensor(tensor)
     first = next(lines(path), (1, b""))[1].removeprefix(b"\xef\xbb\xbf")
-    size = promised(first)
-    start = 0 if size is None else 1
-    d = _dimension(path) if size is None else size[1]
-    if size is not None and size[0] * 2 * d > path.stat().st_size:  # a number takes a digit and a space
-        raise FileError(f"promises {size[0]} rows of {d} numbers, which its {path.stat().st_size} bytes cannot hold")
+    header = parse_header(first)
+    start = 0 if header is None else 1
+    d = _guess_dimension(path) if header is None else header[1]
+    if header is not None and header[0] * 2 * d > path.stat().st_size:  # a number takes a digit and a space
+        raise FileError(f"declares {header[0]} rows of {d} numbers, which its {path.stat().st_size} bytes cannot hold")
     n = sum(1 for _ in islice(lines(path), start, None))
-    if size is not None and n != size[0]:
-        raise FileError(f"promises {size[0]} rows, holds {n}: it is cut short, or its first line is wrong")
+    if header is not None and n != header[0]:
+        raise FileError(f"declares {header[0]} rows, holds {n}: it is truncated, or its first line is wrong")
     check_shape(n, d)
     names: list[str] = []
 
@@ -43,17 +43,17 @@ def read(path: Path, tensor: str | None) -> Table:
             names.append(name.decode("utf-8", "surrogateescape"))
             yield number, numbers
 
-    points = fill(rows, n, d, " ")
-    return Table(points, names, source_of(path, FORMAT, points, layout=size is not None))
+    points = parse_rows(rows, n, d, " ")
+    return Table(points, names, make_source(path, FORMAT, points, layout=header is not None))
 
 
 def lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers from 1, without the white space at their ends; empty ones may only be the last."""
+    """Yield (line number from 1, line without trailing white space); empty lines are allowed only at the end."""
     with open(path, "rb") as file:
         empty = 0
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-                raise FileError(f"line {number} is longer than {LONGEST_LINE} bytes: this is no text of numbers")
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), start=1):
+            if len(line) == MAX_LINE and not line.endswith(b"\n"):
+                raise FileError(f"line {number} is longer than {MAX_LINE} bytes: this is not a table of numbers")
             stripped = line.rstrip(b" \t\r\n")
             if not stripped:
                 empty = empty or number
@@ -63,50 +63,49 @@ def lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, stripped
 
 
-def _dimension(path: Path) -> int:
-    """How many numbers most of the first lines end with."""
+def _guess_dimension(path: Path) -> int:
+    """Return the most common number of trailing numbers among the first lines."""
     counts: Counter[int] = Counter()
-    nameless = True
-    for _, line in islice(lines(path), _LOOKED_AT):
+    is_nameless = True
+    for _, line in islice(lines(path), _SAMPLED_LINES):
         name, *fields = line.split(b" ")
         numbers = next((i for i, field in enumerate(reversed(fields)) if not is_number(field)), len(fields))
         counts[numbers] += 1
-        nameless = nameless and is_number(name) and not name.isdigit()
+        is_nameless = is_nameless and is_number(name) and not name.isdigit()
     if not counts:
         raise FileError("is empty")
     d = min(counts, key=lambda numbers: (-counts[numbers], numbers))
     if d < 2:
         raise FileError("line 1: expected a name and at least two numbers, separated by single spaces")
-    if nameless:
+    if is_nameless:
         raise FileError("holds numbers without names; read it with numpy.loadtxt and save it as .npy")
     return d
 
 
 def _split(line: bytes, d: int, number: int) -> tuple[bytes, bytes]:
-    """The name and the text of the d numbers after it."""
+    """Split a line into the name and the text of the d numbers after it."""
     spaces = line.count(b" ")
     if spaces < d:
-        raise FileError(f"line {number}: expected a name and {d} numbers, got {spaces + 1} fields: '{_shown(line)}'")
+        text = sanitise(line.decode("utf-8", "surrogateescape"))
+        raise FileError(f"line {number}: expected a name and {d} numbers, got {spaces + 1} fields: '{text}'")
     name = line.partition(b" ")[0] if spaces == d else line.rsplit(b" ", d)[0]
     return name, line[len(name) + 1 :]
 
 
-def _shown(line: bytes) -> str:
-    return shown(line.decode("utf-8", "surrogateescape"))
-
-
 def check(table: Table) -> None:
-    """Refuse what the format cannot hold."""
+    """Raise if the format cannot hold the table."""
     for row, name in enumerate(table.names or ()):
         if "\n" in name:
-            raise FileError(f"a name is one line in this format, and row {row} is called '{shown(name)}'; rename it")
+            raise FileError(
+                f"names cannot hold line breaks in this format, but row {row} is '{sanitise(name)}'; rename it"
+            )
 
 
 def write(file: BinaryIO, table: Table) -> None:
-    """With a first line, unless the table was read from a file without."""
+    """Write with a header line, unless the table was read from a file without one."""
     assert table.names is not None
-    source = table.kept(FORMAT)
+    source = table.source_in_format(FORMAT)
     if source is None or source.layout:
         file.write(b"%d %d\n" % tuple(table.points.shape))
-    for name, numbers in zip(table.names, written(table.points), strict=True):
+    for name, numbers in zip(table.names, format_rows(table.points), strict=True):
         file.write(f"{name} {' '.join(numbers)}\n".encode("utf-8", "surrogateescape"))

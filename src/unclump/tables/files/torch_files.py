@@ -1,4 +1,4 @@
-"""PyTorch's `.pt`: tensors alone (`weights_only=True`), mapped."""
+"""PyTorch's `.pt`: loaded with `weights_only=True`, memory-mapped."""
 
 import copy
 import pickle
@@ -13,172 +13,174 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from unclump._text import FileError, shown
-from unclump.tables.files._refusals import Entry, check_shape, choose, choose_names, parsing
-from unclump.tables.files._table import Table, check_row_aligned, source_of
+from unclump._text import FileError, sanitise
+from unclump.tables.files._table import Table, check_row_counts, make_source
+from unclump.tables.files._validation import Entry, check_shape, choose_names, choose_table, wrap_errors
 
 FORMAT = "torch"
-_ALONE = "tensor"  # what a file that is nothing but a tensor calls it
-_DEEPEST = 100  # levels of containers
-Place = tuple[Any, ...]  # the keys that lead to a part of what was saved
+_BARE_TENSOR = "tensor"  # the key of a tensor that was saved alone
+_MAX_DEPTH = 100  # levels of nested containers
+KeyPath = tuple[Any, ...]  # the keys that lead to an object inside nested containers
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the table and its names are in what was saved; how long the rest is."""
+    """Where the table and its names are in the saved object; the lengths of everything else."""
 
-    place: Place
-    names_place: Place | None
+    key_path: KeyPath
+    names_key_path: KeyPath | None
     lengths: Mapping[str, int]
 
 
 def read(path: Path, tensor: str | None) -> Table:
-    """The table among the tensors, found by its dotted key."""
+    """Read the table, whose key is the dotted path to it."""
     saved = _load(path)
-    parts = {".".join(map(str, place)) or _ALONE: (place, part) for place, part in _parts(saved)}
-    tensors = {key: part for key, (_, part) in parts.items() if isinstance(part, Tensor)}
-    key = choose({k: Entry(tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in tensors.items()}, tensor)
+    leaves = {".".join(map(str, key_path)) or _BARE_TENSOR: (key_path, leaf) for key_path, leaf in _leaves(saved)}
+    tensors = {key: leaf for key, (_, leaf) in leaves.items() if isinstance(leaf, Tensor)}
+    entries = {k: Entry(tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in tensors.items()}
+    key = choose_table(entries, tensor)
     points = tensors[key].detach()
-    _check_held(points, path.stat().st_size)
+    _check_storage(points, path.stat().st_size)
     check_shape(*points.shape)
     rows = len(points)
-    lists = {k: part for k, (_, part) in parts.items() if _is_names(part) and len(part) == rows}
-    called = {k.rpartition(".")[2]: k for k in lists}
-    chosen = choose_names(list(called))
-    names_key = None if chosen is None else called[chosen]
+    lists = {k: leaf for k, (_, leaf) in leaves.items() if _is_names(leaf) and len(leaf) == rows}
+    by_last_key = {k.rpartition(".")[2]: k for k in lists}
+    last_key = choose_names(list(by_last_key))
+    names_key = None if last_key is None else by_last_key[last_key]
     lengths = {
-        k: len(part)
-        for k, (_, part) in parts.items()
+        k: len(leaf)
+        for k, (_, leaf) in leaves.items()
         if k not in {key, names_key}
-        and not _is_same(part, points)
-        and not (isinstance(part, Tensor) and part.ndim == 0)
+        and not _is_same_tensor(leaf, points)
+        and not (isinstance(leaf, Tensor) and leaf.ndim == 0)
     }
-    layout = Layout(parts[key][0], None if names_key is None else parts[names_key][0], lengths)
+    layout = Layout(leaves[key][0], None if names_key is None else leaves[names_key][0], lengths)
     names = None if names_key is None else list(lists[names_key])
-    return Table(points, names, source_of(path, FORMAT, points, tensor=key, layout=layout))
+    return Table(points, names, make_source(path, FORMAT, points, tensor=key, layout=layout))
 
 
 def _load(path: Path) -> Any:
-    """What was saved; nothing but tensors and plain containers can come out, whatever the file says."""
+    """Load the saved object; `weights_only` admits nothing but tensors and plain containers."""
     with open(path, "rb") as file:
         is_archive = file.read(4) == b"PK\x03\x04"
     if not is_archive:
-        raise FileError("is no file of torch.save since version 1.6; load it with torch and save it again")
-    with parsing("is not a whole file of torch.save"), zipfile.ZipFile(path) as archive:
+        raise FileError("was not saved by torch.save of version 1.6 or later; load it with torch and save it again")
+    with wrap_errors("is not a valid torch.save file"), zipfile.ZipFile(path) as archive:
         if any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist()):
-            raise FileError("is packed, which torch.save never does; it could unpack to any size")
-    with parsing("is not a whole file of torch.save"), warnings.catch_warnings():
+            raise FileError("is compressed, which torch.save never does; it could decompress to any size")
+    with wrap_errors("is not a valid torch.save file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             return torch.load(path, weights_only=True, mmap=True, map_location="cpu")
         except pickle.UnpicklingError as error:
-            named = re.search(r"GLOBAL (\S+)", str(error))
+            match = re.search(r"GLOBAL (\S+)", str(error))
             raise FileError(
-                f"holds {named[1] if named else 'more than tensors'}, and reading that could run code; "
-                "in a program that trusts it, save the tensor alone with torch.save(tensor, path)"
+                f"holds {match[1] if match else 'more than tensors'}, and loading that could run code; "
+                "if you trust it, load it yourself and save the tensor alone with torch.save(tensor, path)"
             ) from error
 
 
-def _parts(saved: Any) -> Iterator[tuple[Place, Any]]:
-    """Every tensor, list of names and other sized leaf, with the keys that lead there.
+def _leaves(saved: Any) -> Iterator[tuple[KeyPath, Any]]:
+    """Yield every tensor, list of names and other container of scalars, with the keys that lead to it.
 
-    Into each container once: a file may nest them in each other.
+    Each container is visited once, since a file may nest containers in each other.
     """
-    waiting: list[tuple[Place, Any]] = [((), saved)]
-    entered: set[int] = set()
-    while waiting:
-        place, part = waiting.pop()
-        if len(place) > _DEEPEST:
-            raise FileError(f"nests its parts deeper than {_DEEPEST} levels; save the tensor alone")
-        is_leaf = isinstance(part, Tensor) or _is_names(part)
-        if is_leaf or not isinstance(part, Mapping | list | tuple):
+    stack: list[tuple[KeyPath, Any]] = [((), saved)]
+    visited: set[int] = set()
+    while stack:
+        key_path, node = stack.pop()
+        if len(key_path) > _MAX_DEPTH:
+            raise FileError(f"nests containers more than {_MAX_DEPTH} levels deep; save the tensor alone")
+        is_leaf = isinstance(node, Tensor) or _is_names(node)
+        if is_leaf or not isinstance(node, Mapping | list | tuple):
             if is_leaf:
-                yield place, part
-        elif id(part) not in entered:
-            entered.add(id(part))
-            inner = [((*place, key), value) for key, value in _items(part).items()]
-            if any(isinstance(value, Tensor | Mapping | list | tuple) for _, value in inner):
-                waiting.extend(reversed(inner))
+                yield key_path, node
+        elif id(node) not in visited:
+            visited.add(id(node))
+            children = [((*key_path, key), value) for key, value in _items(node).items()]
+            if any(isinstance(value, Tensor | Mapping | list | tuple) for _, value in children):
+                stack.extend(reversed(children))
             else:
-                yield place, part
+                yield key_path, node
 
 
-def _items(saved: Any) -> Mapping[Any, Any]:
-    return saved if isinstance(saved, Mapping) else dict(enumerate(saved))
+def _items(container: Any) -> Mapping[Any, Any]:
+    return container if isinstance(container, Mapping) else dict(enumerate(container))
 
 
-def _is_names(part: Any) -> bool:
-    return isinstance(part, list | tuple) and len(part) > 1 and all(isinstance(name, str) for name in part)
+def _is_names(leaf: Any) -> bool:
+    return isinstance(leaf, list | tuple) and len(leaf) > 1 and all(isinstance(name, str) for name in leaf)
 
 
-def _is_same(part: Any, points: Tensor) -> bool:
-    """Whether a tensor is the table under another name, as tied weights are."""
+def _is_same_tensor(leaf: Any, points: Tensor) -> bool:
+    """Whether `leaf` is the table under another key, as with tied weights."""
     return (
-        isinstance(part, Tensor)
-        and part.layout is torch.strided
-        and part.dtype == points.dtype
-        and part.shape == points.shape
-        and part.stride() == points.stride()
-        and part.data_ptr() == points.data_ptr()
+        isinstance(leaf, Tensor)
+        and leaf.layout is torch.strided
+        and leaf.dtype == points.dtype
+        and leaf.shape == points.shape
+        and leaf.stride() == points.stride()
+        and leaf.data_ptr() == points.data_ptr()
     )
 
 
-def _check_held(points: Tensor, size: int) -> None:
-    """Refuse a view that repeats few numbers many times, or numbers that are not in the file."""
+def _check_storage(points: Tensor, size: int) -> None:
+    """Raise for a view that repeats few numbers many times, or for more numbers than the file holds."""
     if points.layout is not torch.strided or points.device.type != "cpu":
         raise FileError(
             f"expected a dense tensor, got {points.layout} on {points.device}; save tensor.to_dense().cpu()"
         )
-    promised = points.numel() * points.element_size()
-    if promised > min(points.untyped_storage().nbytes(), size):
-        raise FileError(f"promises {promised} bytes for {tuple(points.shape)} {points.dtype}, and does not hold them")
+    declared = points.numel() * points.element_size()
+    if declared > min(points.untyped_storage().nbytes(), size):
+        raise FileError(f"declares {declared} bytes for {tuple(points.shape)} {points.dtype}, but does not hold them")
 
 
 def check(table: Table) -> None:
-    """Refuse rows that the rest of the file would not know of."""
-    source = table.kept(FORMAT)
+    """Raise if rows or names were added that the rest of the file cannot hold."""
+    source = table.source_in_format(FORMAT)
     if source is None:
         return
-    layout = source.remembered(Layout)
-    check_row_aligned(layout.lengths, source, len(table.points))
-    if layout.names_place is None and table.names_for(source, had_names=False) is not None:
-        raise FileError(f"{shown(source.path)} has no place for names; write .npz, or drop them: names=None")
+    layout = source.layout_as(Layout)
+    check_row_counts(layout.lengths, source, len(table.points))
+    if layout.names_key_path is None and table.names_to_write(source, had_names=False) is not None:
+        raise FileError(f"{sanitise(source.path)} cannot store names; write .npz, or drop them: names=None")
 
 
 def write(file: BinaryIO, table: Table) -> None:
-    """What was read, with the table replaced wherever it stands, and all else kept; or the tensor alone."""
+    """Write the tensor alone, or the object that was read with every occurrence of the table replaced."""
     points = table.points.detach().cpu()
     if points.untyped_storage().nbytes() != points.numel() * points.element_size():
-        points = points.clone()  # a slice would bring all it was cut from
-    source = table.kept(FORMAT)
+        points = points.clone()  # torch.save writes the whole storage behind a slice
+    source = table.source_in_format(FORMAT)
     if source is None:
         torch.save(points if table.names is None else {"points": points, "names": list(table.names)}, file)
         return
     source.check_unchanged()
-    layout, saved = source.remembered(Layout), _load(source.path)
-    old = _at(saved, layout.place).detach()
-    for place, part in list(_parts(saved)):
-        if _is_same(part, old):
-            is_parameter = isinstance(part, torch.nn.Parameter)
-            saved = _replaced(saved, place, torch.nn.Parameter(points, part.requires_grad) if is_parameter else points)
-    if layout.names_place is not None and table.names is not None:
-        saved = _replaced(saved, layout.names_place, type(_at(saved, layout.names_place))(table.names))
+    layout, saved = source.layout_as(Layout), _load(source.path)
+    old = _get_at(saved, layout.key_path).detach()
+    for key_path, leaf in list(_leaves(saved)):
+        if _is_same_tensor(leaf, old):
+            is_parameter = isinstance(leaf, torch.nn.Parameter)
+            new = torch.nn.Parameter(points, leaf.requires_grad) if is_parameter else points
+            saved = _replace_at(saved, key_path, new)
+    if layout.names_key_path is not None and table.names is not None:
+        saved = _replace_at(saved, layout.names_key_path, type(_get_at(saved, layout.names_key_path))(table.names))
     torch.save(saved, file)
 
 
-def _at(saved: Any, place: Place) -> Any:
-    for key in place:
+def _get_at(saved: Any, key_path: KeyPath) -> Any:
+    for key in key_path:
         saved = saved[key]
     return saved
 
 
-def _replaced(saved: Any, place: Place, value: Any) -> Any:
-    """A copy of the containers on the way to `place`, with `value` there."""
-    if not place:
+def _replace_at(saved: Any, key_path: KeyPath, value: Any) -> Any:
+    """Return `saved` with `value` at `key_path`; the containers on the way are copied."""
+    if not key_path:
         return value
-    inner = _replaced(saved[place[0]], place[1:], value)
+    inner = _replace_at(saved[key_path[0]], key_path[1:], value)
     if isinstance(saved, tuple):
-        return tuple(inner if key == place[0] else part for key, part in enumerate(saved))
+        return tuple(inner if key == key_path[0] else item for key, item in enumerate(saved))
     saved = copy.copy(saved)
-    saved[place[0]] = inner
+    saved[key_path[0]] = inner
     return saved

@@ -1,0 +1,74 @@
+"""Comparison of a table before and after a change."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump.geometry.sphere import angle
+from unclump.measures.angles import nearest_angles, spherical_variance
+from unclump.measures.overlap import neighbour_overlap
+from unclump.ops.nearest import nearest_of_rows
+from unclump.ops.project import project
+
+_MAX_ROWS = 60_000  # in larger tables, nearest angles are measured for _SAMPLED_ROWS only
+_SAMPLED_ROWS = 10_000
+NEIGHBOURS = 10
+OVERLAP_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class State:
+    """Measures of a table; angles in degrees."""
+
+    smallest: float
+    median_nearest: float
+    variance: float
+
+
+@dataclass(frozen=True)
+class Change:
+    """How far rows moved between two tables; angles in degrees."""
+
+    largest_move: float
+    mean_move: float
+    overlap: float
+
+
+def measure_state(x: Float[Tensor, "n d"]) -> State:
+    """Measure a table; the angles of a large table are those of a fixed random sample of rows."""
+    if len(x) <= _MAX_ROWS:
+        nearest = nearest_angles(x)
+    else:
+        rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:_SAMPLED_ROWS]
+        nearest = angle(*(project(x[index].double()) for index in (rows, nearest_of_rows(project(x), rows)[:, 0])))
+    return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), spherical_variance(x))
+
+
+def measure_change(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Change:
+    """Measure the moves from `x` to `y`."""
+    blocks = zip(torch.split(x, 2**14), torch.split(y, 2**14), strict=True)
+    moves = torch.cat([angle(project(before.double()), project(after.double())) for before, after in blocks])
+    overlap = neighbour_overlap(
+        x, y, neighbours=NEIGHBOURS, samples=OVERLAP_ROWS, generator=torch.Generator().manual_seed(0)
+    )
+    return Change(math.degrees(moves.max()), math.degrees(moves.mean()), overlap)
+
+
+def format_comparison(before: State, after: State, change: Change, rows: int) -> str:
+    """Format the measures before and after as a table."""
+    angle_sample = f" ({_SAMPLED_ROWS} of {rows} rows)" if rows > _MAX_ROWS else ""
+    overlap_sample = f" ({OVERLAP_ROWS} of {rows} rows)" if rows > OVERLAP_ROWS else ""
+    lines = [
+        ("", "before", "after"),
+        (f"smallest angle{angle_sample}", f"{before.smallest:.4f}°", f"{after.smallest:.4f}°"),
+        (f"median nearest angle{angle_sample}", f"{before.median_nearest:.4f}°", f"{after.median_nearest:.4f}°"),
+        ("spherical variance", f"{before.variance:.4f}", f"{after.variance:.4f}"),
+        ("largest move", "", f"{change.largest_move:.4f}°"),
+        ("mean move", "", f"{change.mean_move:.4f}°"),
+        (f"overlap@{NEIGHBOURS}{overlap_sample}", "", f"{change.overlap:.4f}"),
+    ]
+    width = max(len(name) for name, _, _ in lines)
+    return "\n".join(f"{name:<{width}}  {old:>10}  {new:>10}" for name, old, new in lines)
