@@ -26,27 +26,26 @@ collect_ignore = [
 ]
 
 
-# What takes long to make and is made once a worker: the tests that share it run on one of them.
-SHARED_FIXTURES = {"begin", "browser", "died", "reports"}
+# Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: compile the
+# solver's loops for half a minute, import all frameworks, make a slow fixture, or wait for the runs of the other.
+TOGETHER = {
+    "codes": ("/codes/", "cli/test_command.py"),
+    "frameworks": ("test_integrations.py",),
+    "experiments": ("experiments/test_experiments.py",),
+    "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),
+    "killed writers": ("test_writing.py::test_a_killed", "test_writing.py::test_the_kills",
+                       "test_writing.py::test_a_full_disk", "test_writing.py::test_an_interrupt"),
+    "browser": ("report/test_in_a_browser.py",),
+}  # fmt: skip
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups: after it they would be of no effect
-def pytest_collection_modifyitems(items):
-    """Tests of the solver share a worker: its loops take half a minute to compile, which two would do at once.
+@pytest.hookimpl(optionalhook=True)  # there may be no xdist
+def pytest_xdist_make_scheduler(config, log):
+    """Tests by group. xdist 3.8 has marks for this, which it writes into names that pytest 9.2 does not read."""
+    from xdist.scheduler import LoadScopeScheduling
 
-    So do those of the frameworks, which take long to import, of the experiments, whose quick runs one worker makes
-    while another would wait for them, and those that share a slow fixture.
-    """
-    for item in items:
-        shared = SHARED_FIXTURES.intersection(getattr(item, "fixturenames", ()))
-        if "codes" in item.nodeid or "cli/test_command.py" in item.nodeid:
-            group = "codes"
-        elif "test_integrations" in item.nodeid:
-            group = "frameworks"
-        elif "test_experiments.py" in item.nodeid:
-            group = "experiments"
-        elif shared:
-            group = item.nodeid.split("::")[0].rpartition("/")[0]
-        else:
-            continue
-        item.add_marker(pytest.mark.xdist_group(group))
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((group for group, parts in TOGETHER.items() if any(p in nodeid for p in parts)), nodeid)
+
+    return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None
