@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test lint demo bench reproduce docs clean
+.PHONY: test test-all lint demo bench reproduce docs clean
 .DEFAULT_GOAL := test
 
 # torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
@@ -16,7 +16,11 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# The quick run leaves out what is marked `deep`: experiments, tools, repetitions, cases that another one stands for.
 test: lint
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not deep"
+
+test-all: lint
 	$(BIN)/pytest -n 2 --dist loadgroup
 
 demo: .venv/ready

@@ -1,11 +1,16 @@
-"""Names that every docstring example may use."""
+"""Names that every docstring example may use, and how tests are shared among workers."""
 
 import math
+import os
 
 import pytest
 import torch
 
 import unclump
+
+# One thread a worker, for NumPy as for torch: where two workers have two each, these wait for one another, up to twenty
+# times as long as one thread computes. Workers and what they start inherit it; NumPy is loaded here already.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +26,26 @@ collect_ignore = [
 ]
 
 
-def pytest_collection_modifyitems(items):
-    """Tests of the solver share a worker: its loops take half a minute to compile, which two would do at once.
+# Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: compile the
+# solver's loops for half a minute, import all frameworks, make a slow fixture, or wait for the runs of the other.
+TOGETHER = {
+    "codes": ("/codes/", "cli/test_command.py"),
+    "frameworks": ("test_integrations.py",),
+    "experiments": ("experiments/test_experiments.py",),
+    "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),
+    "killed writers": ("test_writing.py::test_a_killed", "test_writing.py::test_the_kills",
+                       "test_writing.py::test_a_full_disk", "test_writing.py::test_an_interrupt"),
+    "browser": ("report/test_in_a_browser.py",),
+}  # fmt: skip
 
-    So do those of the frameworks, which take long to import.
-    """
-    for item in items:
-        if "codes" in item.nodeid or "cli/test_command.py" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group("codes"))
-        elif "test_integrations" in item.nodeid:
-            item.add_marker(pytest.mark.xdist_group("frameworks"))
+
+@pytest.hookimpl(optionalhook=True)  # there may be no xdist
+def pytest_xdist_make_scheduler(config, log):
+    """Tests by group. xdist 3.8 has marks for this, which it writes into names that pytest 9.2 does not read."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return next((group for group, parts in TOGETHER.items() if any(p in nodeid for p in parts)), nodeid)
+
+    return ByGroup(config, log) if config.getvalue("dist") == "loadgroup" else None

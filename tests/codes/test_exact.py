@@ -76,7 +76,14 @@ POLYHEDRA = {
     14: (55.6706, 28),
     24: (43.6908, 60),
 }
+# Seconds each, of the family of (325, 52), (756, 105) and (2752, 301).
+DEEP = {(4617, 456), (7300, 657)}
 NAMED = [*SPECTRA, *LARGE, *((n, 3) for n in POLYHEDRA)]
+
+
+def each_code(codes):
+    cases = [pytest.param(*code, marks=pytest.mark.deep if code in DEEP else ()) for code in codes]
+    return pytest.mark.parametrize(("n", "d"), cases)
 
 
 def cosines(points, rows):
@@ -102,7 +109,7 @@ def check_unit(points, n, d):
     assert abs(np.linalg.norm(points, axis=1) - 1).max() < 1e-15
 
 
-@pytest.mark.parametrize(("n", "d"), SPECTRA)
+@each_code(SPECTRA)
 def test_all_pairs_have_the_cosines_of_the_code_and_no_other(n, d):
     code = exact_code(n, d)
     assert code.cosine == pytest.approx(SPECTRA[n, d][0], abs=1e-16)
@@ -111,7 +118,7 @@ def test_all_pairs_have_the_cosines_of_the_code_and_no_other(n, d):
         check_spectrum(code.points, np.arange(start, min(n, start + 1000)), SPECTRA[n, d])
 
 
-@pytest.mark.parametrize(("n", "d"), LARGE)
+@each_code(LARGE)
 def test_large_codes_have_their_cosines_at_sampled_points(n, d):
     code = exact_code(n, d)
     assert code.cosine == LARGE[n, d][0]

@@ -132,11 +132,12 @@ def assert_continues_to(expected, begin, folder):
     assert sorted(file.name for file in folder.iterdir()) == ["result.pt", "run.pt"]
 
 
-def test_twenty_kills_lose_nothing_and_change_nothing(begin, expected, tmp_path):
+@pytest.mark.parametrize("kills", [5, pytest.param(20, marks=pytest.mark.deep)])
+def test_many_kills_lose_nothing_and_change_nothing(kills, begin, expected, tmp_path):
     path, chance, steps, torn = tmp_path / "run.pt", random.Random(0), [0], 0
-    for kill in range(20):
+    for kill in range(kills):
         life = begin(result=tmp_path / "result.pt", checkpoint=path)
-        share = (killable.STEPS - steps[-1]) // (25 - kill)  # of what is left, so that none is the last
+        share = (killable.STEPS - steps[-1]) // (kills + 5 - kill)  # of what is left, so that none is the last
         for _ in range(chance.randrange(1 + share)):
             wait_for_another(path)
         time.sleep(chance.uniform(0, 0.02))  # until any moment
@@ -146,9 +147,8 @@ def test_twenty_kills_lose_nothing_and_change_nothing(begin, expected, tmp_path)
             steps.append(torch.load(path)["step"])
         torn += path.with_name("run.pt.partial").exists()
     assert steps == sorted(steps)
-    assert killable.STEPS // 5 < steps[-1] < killable.STEPS
-    assert torn > 0
-    print("XXX", steps, torn)
+    assert killable.STEPS // 5 * kills // 20 < steps[-1] < killable.STEPS
+    assert torn > 0 or kills < 20  # a few may all come between two checkpoints
     assert_continues_to(expected, begin, tmp_path)
 
 

@@ -14,6 +14,8 @@ from filelock import FileLock
 
 pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.deep
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 FOLDERS = [path.parent.name for path in FOLDER.glob("*/__main__.py")]
 NAMES = sorted({path.stem for path in FOLDER.glob("[a-z]*.py")} - {"table"} | set(FOLDERS))
@@ -52,21 +54,6 @@ def quick(folder):
         return file["summary"], file
 
     return read
-
-
-def test_all_are_known_to_the_table():
-    assert sorted(importlib.import_module("table").NAMES) == NAMES
-
-
-def test_pages_say_what_the_results_say():
-    importlib.import_module("table").main(["--check"])
-
-
-def test_only_the_public_interface_is_used():
-    for path in FOLDER.rglob("*.py"):
-        text = path.read_text()
-        assert "from unclump" not in text
-        assert "uc._" not in text
 
 
 def test_tammes(quick, folder):

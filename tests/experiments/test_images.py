@@ -14,6 +14,8 @@ import torch
 pytest.importorskip("matplotlib")
 Image = pytest.importorskip("PIL.Image")
 
+pytestmark = pytest.mark.deep
+
 FOLDER = Path(__file__).parents[2] / "experiments"
 COLOURS = {"n01": (250, 10, 10), "n02": (10, 250, 10), "n03": (10, 10, 250)}
 

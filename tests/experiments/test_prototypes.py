@@ -14,6 +14,8 @@ import torch
 pytest.importorskip("matplotlib")
 pytest.importorskip("PIL")
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
+pytestmark = pytest.mark.deep
+
 DIMENSIONS = [50, 100, 200]
 ENDS = ["MM squared", "MHE RBF", "random"]
 

@@ -219,7 +219,7 @@ def test_ajne_and_gine_together_have_the_published_quantiles(level, published):
 
 
 @each_test
-@pytest.mark.parametrize("d", [2, 3, 10])
+@pytest.mark.parametrize("d", [3, *(pytest.param(d, marks=pytest.mark.deep) for d in (2, 10))])
 def test_pvalues_of_uniform_points_are_uniform(test, d, points):
     pvalues = [test(points(40, d)).pvalue for _ in range(200)]
     assert stats.kstest(pvalues, "uniform").pvalue > 0.005

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.deep
+
 SIZES = {"d": 16, "layers": 1, "heads": 2, "feed-forward": 32, "batch-tokens": 200, "beam": 2, "dropout": 0, "lr": 5e-3}
 TINY = [part for name, value in SIZES.items() for part in (f"--{name}", value)]
 

@@ -6,6 +6,8 @@ import importlib
 import pytest
 import sentencepiece
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def data():

@@ -9,6 +9,8 @@ from torch.testing import assert_close
 
 import unclump as uc
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def model(generator, tiny, vocabulary):

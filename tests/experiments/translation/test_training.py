@@ -12,6 +12,8 @@ from torch.testing import assert_close
 
 import unclump as uc
 
+pytestmark = pytest.mark.deep
+
 KILLED = """
 import os, signal, sys
 sys.path[:0] = [{experiments!r}]

@@ -1,0 +1,70 @@
+"""Every experiment runs from its command line to its files, in a setting of a second; what it finds is tested in depth.
+
+The tests of this folder that are marked `deep` run each in its quick setting, with the numbers that it must find there.
+"""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+FEW_EPOCHS = dict.fromkeys(("epochs", "head_epochs", "end_epochs"), 1)
+ONE_ROW = {"rows": ["MM squared"], "end_rows": ["random"]}
+THREE_ROWS = ["Euclidean", "spherical", "spherical + Sliced"]
+
+# Name -> options that make the quick setting quicker; all that are left out are those of --quick.
+SMALLEST = {
+    "dimensionality": {"points": [20], "dimensions": [4], "steps": 2},
+    "kernels": {"angles": 8, "dimensions": [16, 32], "samples": 1000},
+    "mmd": {"repeats": 3, "reference": 50, "tests": 2},
+    "prototypes": {**FEW_EPOCHS, **ONE_ROW, "steps": 2, "seeds": 1, "set_seeds": 2, "random_seeds": 2},
+    "riemannian": {"steps": 2},
+    "sliced_convergence": {"n": 20, "d": 4, "circles": 200, "tables": 5},
+    "sliced_ssw": {"steps": 2, "follow_steps": 10},
+    "synthetic": {"n": 40, "d": 4, "batch": 8, "steps": 4},
+    "tammes": {"steps": 4},
+    "timing": {"n": 40, "d": 4, "batch": 8, "steps": 1, "rounds": 1},
+    "translation": {"discrete": THREE_ROWS, "continuous": [], "updates": 2, "bootstrap": 2},
+}
+NEEDS = {"prototypes": ["PIL"], "translation": ["sentencepiece", "sacrebleu"]}
+
+
+@pytest.fixture(autouse=True)
+def _among_the_experiments(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+
+
+@pytest.mark.parametrize("name", SMALLEST)
+def test_it_runs_and_writes_its_files(name, tmp_path):
+    for package in NEEDS.get(name, []):
+        pytest.importorskip(package)
+    options = [word for key, value in SMALLEST[name].items()
+               for word in (f"--{key.replace('_', '-')}", json.dumps(value))]  # fmt: skip
+    summary = importlib.import_module(name).main(["--quick", "--output", str(tmp_path), *options])
+    written = json.loads((tmp_path / f"{name}.json").read_text())
+    assert written["summary"] == json.loads(json.dumps(summary))
+    assert written["runs"]
+    assert written["reduced"].items() >= SMALLEST[name].items()
+    assert list(tmp_path.glob("*.png"))
+
+
+def test_every_experiment_is_known_to_the_table_and_runs_here():
+    folders = {path.parent.name for path in FOLDER.glob("*/__main__.py")}
+    names = {path.stem for path in FOLDER.glob("[a-z]*.py")} - {"table"} | folders
+    assert set(importlib.import_module("table").NAMES) == names
+    assert SMALLEST.keys() == names
+
+
+def test_pages_say_what_the_results_say():
+    importlib.import_module("table").main(["--check"])
+
+
+def test_only_the_public_interface_is_used():
+    for path in FOLDER.rglob("*.py"):
+        text = path.read_text()
+        assert "from unclump" not in text
+        assert "uc._" not in text
