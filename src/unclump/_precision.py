@@ -46,13 +46,12 @@ def largest_slope(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).max ** 0.9)
 
 
-def smallest_axis(x: Float[Tensor, "*sets n d"]) -> tuple[Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
-    """An axis nearly orthogonal to every point, and what times it has a tangent part of length one.
+def smallest_axis(x: Float[Tensor, "*sets n d"]) -> Int[Tensor, "*sets n 1"]:
+    """An axis nearly orthogonal to every point: what is added to a coincident point along it is nearly tangent.
 
     The part that is normal to the sphere is taken away where gradients are projected.
     """
-    axis = x[..., :8].abs().argmin(dim=-1, keepdim=True)  # of so many coordinates one is small enough
-    return axis, torch.rsqrt(1 - x.gather(-1, axis).square())
+    return x[..., :8].abs().argmin(dim=-1, keepdim=True)  # of eight coordinates one is small enough
 
 
 @contextmanager
@@ -102,16 +101,32 @@ _to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
 
 def take_rows(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Float[Tensor, "b n d"]:
     """For every set the rows with these numbers."""
-    sets, rows, d = table.shape
-    first = torch.arange(sets, device=table.device).unsqueeze(1) * rows
-    return table.reshape(-1, d).index_select(0, (index + first).flatten()).view(sets, index.shape[1], d)
+    return table.reshape(-1, table.shape[2]).index_select(0, _flat(table, index)).view(*index.shape, table.shape[2])
 
 
 def add_rows(
     table: Float[Tensor, "b n d"], index: Int[Tensor, "b k"], values: Float[Tensor, "b k d"]
 ) -> Float[Tensor, "b n d"]:
     """Add values, in place, to the rows with these numbers."""
-    sets, rows, d = table.shape
-    first = torch.arange(sets, device=table.device).unsqueeze(1) * rows
-    table.view(-1, d).index_add_(0, (index + first).flatten(), values.reshape(-1, d))
+    table.view(-1, table.shape[2]).index_add_(0, _flat(table, index), values.reshape(-1, table.shape[2]))
     return table
+
+
+def _flat(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Int[Tensor, " bn"]:
+    """Row numbers of sets as those of all sets in one table."""
+    if len(table) == 1:
+        return index.view(-1)
+    first = torch.arange(len(table), device=table.device).unsqueeze(1) * table.shape[1]
+    return (index + first).view(-1)
+
+
+def product(a: Float[Tensor, "b n d"], c: Float[Tensor, "b d m"]) -> Float[Tensor, "b n m"]:
+    """The matrix products of all sets; of a single set as a plain one, which is faster."""
+    return torch.mm(a[0], c[0]).unsqueeze(0) if len(a) == 1 else torch.bmm(a, c)
+
+
+def add_product(
+    bias: Float[Tensor, "b 1 m"], a: Float[Tensor, "b n d"], c: Float[Tensor, "b d m"]
+) -> Float[Tensor, "b n m"]:
+    """The same with a row added to every row."""
+    return torch.addmm(bias[0], a[0], c[0]).unsqueeze(0) if len(a) == 1 else torch.baddbmm(bias, a, c)

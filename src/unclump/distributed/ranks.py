@@ -95,8 +95,8 @@ class Alone:
 
     rank, size, before = 0, 1, 0
 
-    def __init__(self, x: Float[Tensor, "n d"]) -> None:
-        self.counts = [len(x)]
+    def __init__(self, x: Float[Tensor, "*sets n d"]) -> None:
+        self.counts = [x.shape[-2]]
 
     @property
     def total(self) -> int:

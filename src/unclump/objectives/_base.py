@@ -96,7 +96,7 @@ class Objective(nn.Module):
         return None
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Tensor | None, needs_grad: bool
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, " b"], Pull]:
         """The objective among others, and what `pull_back` makes its gradient of."""
         raise NotImplementedError
@@ -105,7 +105,7 @@ class Objective(nn.Module):
         self,
         embeddings: Float[Tensor, "b n d"],
         others: Others,
-        draw: Tensor | None,
+        draw: Any,
         left: Float[Tensor, "b n"] | None,
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
         """What the objective is the mean of, for every point; and the gradient of their sum weighted by `left`."""
@@ -114,15 +114,11 @@ class Objective(nn.Module):
             "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
         )
 
-    def pull_back(
-        self, pull: Tensor, draw: Tensor | None, scale: Float[Tensor, "b 1 1"], d: int
-    ) -> Float[Tensor, "b n d"]:
+    def pull_back(self, pull: Tensor, draw: Any, scale: Float[Tensor, "b 1 1"], d: int) -> Float[Tensor, "b n d"]:
         """The gradient by the embeddings, scaled."""
         return scale * pull
 
-    def definition(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Tensor | None
-    ) -> Float[Tensor, " b"]:
+    def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Any) -> Float[Tensor, " b"]:
         """The objective by operations that are differentiable twice."""
         raise NotImplementedError
 
@@ -171,7 +167,7 @@ class _Evaluate(torch.autograd.Function):
         embeddings: Tensor,
         against: Tensor | None,
         weight: Tensor | None,
-        draw: Tensor | None,
+        draw: Any,
         objective: Objective,
         ranks: Alone,
         reduction: str,
@@ -254,7 +250,7 @@ def _gradient(
     embeddings: Tensor | None,
     against: Tensor | None,
     weight: Tensor | None,
-    draw: Tensor | None,
+    draw: Any,
     pull: Tensor,
 ) -> Tensor:
     """The gradient by the embeddings, from what was kept, or anew."""

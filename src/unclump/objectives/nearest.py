@@ -106,13 +106,17 @@ class _OfNeighbours(Objective):
         x, inverse_norms = unit_rows(embeddings)
         points, numbers, side = self._search(x, others)
         measured = measure(x, points, distance=self.distance, side=side)
+        terms = self._term(measured.distance)
         if left is None:
-            return self._term(measured.distance), None
-        slope = left.neg() / measured.distance if self.logarithm else left.neg()
+            return terms, None
+        slope = -left / measured.distance if self.logarithm else -left
         gradient = measured.by_point.mul_(slope.unsqueeze(-1))
-        by_others = gradient * torch.where((numbers < 0).unsqueeze(-1), 0, measured.sign)
-        gradient = others.ranks.add_back(gradient, numbers.clamp_min(0), by_others)
-        return self._term(measured.distance), unit_rows_backward(x, inverse_norms, gradient)
+        by_others = gradient * measured.sign
+        if others.against is not None:
+            by_others.masked_fill_((numbers < 0).unsqueeze(-1), 0)
+            numbers = numbers.clamp_min(0)
+        gradient = others.ranks.add_back(gradient, numbers, by_others)
+        return terms, unit_rows_backward(x, inverse_norms, gradient)
 
     def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None) -> Float[Tensor, " b"]:
         x = project(embeddings)

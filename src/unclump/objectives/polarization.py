@@ -140,5 +140,4 @@ class Polarization(Objective):
         coincide = (points == x).all(dim=-1, keepdim=True)
         own = torch.arange(x.shape[1], device=x.device).unsqueeze(-1) + others.ranks.before
         by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1))
-        axis, scale = smallest_axis(x)
-        return x.scatter_add(-1, axis, torch.where(coincide, by * scale, 0))
+        return x.scatter_add(-1, smallest_axis(x), torch.where(coincide, by, 0))

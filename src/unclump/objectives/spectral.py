@@ -100,6 +100,5 @@ def _log_det(
     pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
     gradient = 2 * (pull.sum(dim=2, keepdim=True) * wide - pull @ wide)
     side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
-    axis, scale = smallest_axis(wide)
     aside = 2 * apart(x.dtype) * (push * side).sum(dim=2, keepdim=True)
-    return -torch.linalg.slogdet(matrix).logabsdet, gradient.scatter_add(-1, axis, aside * scale)
+    return -torch.linalg.slogdet(matrix).logabsdet, gradient.scatter_add(-1, smallest_axis(wide), aside)

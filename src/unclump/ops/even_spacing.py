@@ -7,14 +7,16 @@ Angles do not change with the points' lengths, and this is the gradient at any l
 needed, nor a graph over the sort. Kept for the backward pass are the coefficients of p and q, not the gradient.
 """
 
+import math
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
 from unclump.ops.dispatch import has_native, register
-from unclump.ops.project import unit_rows
 
 
 def coordinates(x: Float[Tensor, "b n d"], circles: Circles) -> Float[Tensor, "b k 2 n"]:
@@ -44,11 +46,12 @@ def coefficients(
 
     Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
     """
-    inverse_norms = unit_rows(x)[1].mT  # (b, 1, n)
-    p, q = (along * inverse_norms.unsqueeze(1)).unbind(dim=2)
-    smallest = torch.finfo(x.dtype).eps ** 2
-    turn = weight * inverse_norms / torch.addcmul(p * p, q, q).clamp_min_(smallest)
-    return torch.stack([-turn * q, turn * p], dim=2)
+    p, q = along.unbind(dim=2)
+    largest = vector_norm(x, math.inf, dim=-1).unsqueeze(1)  # (b, 1, n)
+    radius = torch.maximum(torch.hypot(p, q), torch.finfo(x.dtype).eps * largest)
+    radius.masked_fill_(radius == 0, math.inf)  # rows of zeros
+    turn = weight / radius
+    return torch.stack([-turn * (q / radius), turn * (p / radius)], dim=2)
 
 
 def combine(

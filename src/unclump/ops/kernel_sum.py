@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
-from unclump._precision import apart, exact_products, largest_slope, narrow, smallest_axis, take_rows
+from unclump._precision import apart, exact_products, largest_slope, narrow, product, smallest_axis, take_rows
 from unclump.kernels import Kernel, kernel_by_name, name_of
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
@@ -110,16 +110,19 @@ def _kernel_sum(
     x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int,
     first: int, needs_grad: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    columns = x.shape[1] if y is None else y.shape[1]
-    sums, gradient = x.new_zeros(x.shape[:2]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+    shape = len(x), x.shape[1], x.shape[1] if y is None else y.shape[1]
     with exact_products(x.device):
         pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
-        for sets, rows, some in set_blocks(len(x), x.shape[1], columns, block_entries(x)):
-            part, force = pairs.block(sets, rows, some, needs_grad)
-            sums[sets, rows] += part
-            if force is not None:
-                gradient[sets, rows] += force
-    return narrow(sums, x.dtype), narrow(gradient, x.dtype)
+        if math.prod(shape) <= block_entries(x):
+            sums, gradient = pairs.block(*(slice(0, size) for size in shape), needs_grad)
+        else:
+            sums, gradient = x.new_zeros(x.shape[:2]), torch.zeros_like(x) if needs_grad else None
+            for sets, rows, columns in set_blocks(*shape, block_entries(x)):
+                part, force = pairs.block(sets, rows, columns, needs_grad)
+                sums[sets, rows] += part
+                if gradient is not None:
+                    gradient[sets, rows] += force
+    return narrow(sums, x.dtype), x.new_empty(0) if gradient is None else narrow(gradient, x.dtype)
 
 
 class _Pairs:
@@ -134,10 +137,13 @@ class _Pairs:
         mean = self.y.mean(dim=1, keepdim=True)
         self.there = self.y - mean
         self.here = self.there if y is None else x - mean
-        self.there_squares = vector_norm(self.there, dim=-1).square_()  # (b, m)
-        self.here_squares = self.there_squares if y is None else vector_norm(self.here, dim=-1).square_()
+        squares = vector_norm(self.there, dim=-1, keepdim=True).square_()
         # What the rounding of a product can make of coinciding points.
-        self.floor = torch.finfo(x.dtype).eps * self.there_squares.mean(dim=1)[:, None, None]
+        self.floor = torch.finfo(x.dtype).eps * squares.mean(dim=1, keepdim=True)
+        # The squared chord |a|^2 + |c|^2 - 2 <a, c> as one product of longer vectors.
+        own = squares if y is None else vector_norm(self.here, dim=-1, keepdim=True).square_()
+        self.rows = torch.cat([-2 * self.here, own, torch.ones_like(own)], dim=2)
+        self.columns = torch.cat([self.there, torch.ones_like(squares), squares], dim=2)
         self.factors = self._factors(left)
 
     def _factors(self, left: Tensor | None) -> list[tuple[Tensor | float, Tensor | None]]:
@@ -156,15 +162,13 @@ class _Pairs:
 
     def block(self, sets: slice, rows: slice, columns: slice, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
         """The sums of these rows over these columns, and the gradient by the rows."""
-        here, there = self.here[sets, rows], self.there[sets, columns]
-        r2 = torch.baddbmm(self.there_squares[sets, None, columns], here, there.mT, alpha=-2)
-        r2 += self.here_squares[sets, rows, None]
+        r2 = product(self.rows[sets, rows], self.columns[sets, columns].mT)
         diagonal = rows.start + self.itself - columns.start
         _fill_diagonal(r2, diagonal, math.inf)
         near = r2.argmin(dim=2, keepdim=True)
         _fill_diagonal(r2, diagonal, 2.0)  # any harmless value: no kernel is singular there
         torch.maximum(r2, self.floor[sets], out=r2)
-        vector, exact = self._measure(sets, rows, near + columns.start)
+        vector, exact = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
         if not needs_grad:
             values = self.kernel(r2).scatter_(2, near, self.kernel(exact))
             _fill_diagonal(values, diagonal, 0.0)
@@ -172,20 +176,21 @@ class _Pairs:
         values, slopes = self.kernel.value_and_derivative(r2)
         value, slope = self.kernel.value_and_derivative(exact)
         values.scatter_(2, near, value)
-        slopes.scatter_(2, near, 0.0)
         _fill_diagonal(values, diagonal, 0.0)
+        sums = self._sum(values, sets, columns)
+        slopes.scatter_(2, near, 0.0)
         _fill_diagonal(slopes, diagonal, 0.0)
         vector *= slope.clamp(-largest_slope(r2.dtype), largest_slope(r2.dtype))
         opposite = torch.where(r2 > _OPPOSITE, slopes, 0) if self.kernel.distance == "geodesic" else None
         forces = [
             _force(
-                slopes, here, there, vector, near, opposite, self.x[sets, rows],
+                slopes, self.here[sets, rows], self.there[sets, columns], vector, near, opposite, self.x[sets, rows],
                 by_row if isinstance(by_row, float) else by_row[sets, rows, None],
                 None if by_column is None else by_column[sets, columns, None],
             )
             for by_row, by_column in self.factors
         ]  # fmt: skip
-        return self._sum(values, sets, columns), forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
+        return sums, forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
 
     def _measure(self, sets: slice, rows: slice, near: Tensor) -> tuple[Tensor, Tensor]:
         """The differences between points and the nearest of each, and the squared chords.
@@ -199,8 +204,7 @@ class _Pairs:
         chord = torch.where(coincide, apart(x.dtype), chord)
         numbers = torch.arange(rows.start, rows.stop, device=x.device).unsqueeze(-1) + self.itself
         push = (_phase(numbers + self.first) - _phase(near + self.first)).to(x.dtype)
-        axis, scale = smallest_axis(x)
-        vector.scatter_add_(-1, axis, torch.where(coincide, apart(x.dtype) * push, 0) * scale)
+        vector.scatter_add_(-1, smallest_axis(x), torch.where(coincide, apart(x.dtype) * push, 0))
         return vector, chord.square_()
 
     def _sum(self, values: Tensor, sets: slice, columns: slice) -> Tensor:
@@ -226,7 +230,7 @@ def _force(
         by_column: The factors b.
     """
     along = slopes.sum(dim=2, keepdim=True) if by_column is None else slopes @ by_column
-    force = (slopes @ (there if by_column is None else by_column * there)).neg_()
+    force = product(slopes, there if by_column is None else by_column * there).neg_()
     force.addcmul_(along, here)
     if opposite is not None:
         normal = opposite.sum(dim=2, keepdim=True) if by_column is None else opposite @ by_column

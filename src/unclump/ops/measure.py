@@ -52,8 +52,8 @@ def measure(
     if side is not None:
         coincide = chord == 0
         chord = torch.where(coincide, apart(x.dtype), chord)
-        axis, scale = smallest_axis(x)
-        vector.scatter_add_(-1, axis, torch.where(coincide, apart(x.dtype) * side, 0).unsqueeze(-1) * scale)
+        push = torch.where(coincide, apart(x.dtype) * side, 0).unsqueeze(-1)
+        vector.scatter_add_(-1, smallest_axis(x), push)
     if distance == "squared":
         return Measured(chord.square(), vector.mul_(2), -1.0)
     if distance == "chordal":

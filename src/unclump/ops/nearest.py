@@ -12,8 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
+from torch.nn.functional import pad
 
-from unclump._precision import exact_products, take_rows
+from unclump._precision import add_product, exact_products, take_rows
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
 
@@ -72,40 +73,60 @@ def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: i
     if k == 1 and mask is None and len(x) == 1 and (y is None or itself < 0) and has_native(x, table):
         index = _native(x[0], None if y is None else y[0])[None]
         return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
-    index, r2 = _fake(x, y, mask, k, itself)
-    index.zero_()
-    r2.fill_(math.inf)
     with exact_products(x.device):
         mean = table.mean(dim=1, keepdim=True)
         centred = table - mean
         offsets = vector_norm(centred, dim=-1).square_().mul_(-0.5)
         if mask is not None:
             offsets.masked_fill_(~mask, -math.inf)
-        for sets, rows, columns in set_blocks(len(x), x.shape[1], table.shape[1], block_entries(x)):
-            here = centred[sets, rows] if y is None else x[sets, rows] - mean[sets]
-            scores = torch.baddbmm(offsets[sets, None, columns], here, centred[sets, columns].mT)
-            if itself >= 0:
-                _skip_itself(scores, rows.start + itself - columns.start)
-            best, candidates = scores.topk(min(k + _SPARE, scores.shape[2]), dim=2)
-            candidates += columns.start
-            chords = [_measure(x[sets, rows], table[sets], one) for one in candidates.unbind(dim=2)]
-            measured = torch.stack(chords, dim=2).masked_fill_(best == -math.inf, math.inf)
-            nearer = torch.cat([r2[sets, rows], measured], dim=2).topk(k, dim=2, largest=False)
-            r2[sets, rows] = nearer.values
-            index[sets, rows] = torch.cat([index[sets, rows], candidates], dim=2).gather(2, nearer.indices)
+        shape = len(x), x.shape[1], table.shape[1]
+        if math.prod(shape) <= block_entries(x):
+            here = centred if y is None else x - mean
+            scores = add_product(offsets.unsqueeze(1), here, centred.mT)
+            return _measured(x, table, scores, k, itself, 0)
+        index, r2 = x.new_zeros((*shape[:2], k), dtype=torch.long), x.new_full((*shape[:2], k), math.inf)
+        for sets, rows, columns in set_blocks(*shape, block_entries(x)):
+            here = x[sets, rows] - mean[sets]
+            scores = add_product(offsets[sets, None, columns], here, centred[sets, columns].mT)
+            place = itself + rows.start - columns.start if itself >= 0 else -x.shape[1]
+            found = _measured(x[sets, rows], table[sets], scores, k, place, columns.start)
+            both = [torch.cat(pair, dim=2) for pair in zip((index[sets, rows], r2[sets, rows]), found, strict=True)]
+            nearer = both[1].topk(k, dim=2, largest=False)
+            index[sets, rows], r2[sets, rows] = both[0].gather(2, nearer.indices), nearer.values
     return index, r2
+
+
+def _measured(
+    x: Tensor, table: Tensor, scores: Tensor, k: int, itself: int, first: int
+) -> tuple[Int[Tensor, "b n k"], Float[Tensor, "b n k"]]:
+    """The k nearest of the candidates with the largest scores, by differences; infinitely far where there are fewer.
+
+    Args:
+        x: Points.
+        table: Others.
+        scores: Between the points and some of the others.
+        k: How many.
+        itself: The column where the first point meets itself.
+        first: The number of the first column.
+    """
+    if -scores.shape[1] < itself < scores.shape[2]:
+        scores.diagonal(itself, dim1=1, dim2=2).fill_(-math.inf)  # no point is its own neighbour
+    best, index = scores.topk(min(k + _SPARE, scores.shape[2]), dim=2)
+    if first > 0:
+        index += first
+    others = take_rows(table, index.flatten(1)).view(*index.shape, -1)  # (b, n, c, d)
+    r2 = vector_norm(x.unsqueeze(2) - others, dim=-1).square_().masked_fill_(best == -math.inf, math.inf)
+    if index.shape[2] < k:
+        missing = (0, k - index.shape[2])
+        return pad(index, missing), pad(r2, missing, value=math.inf)
+    nearer = r2.topk(k, dim=2, largest=False)
+    return index.gather(2, nearer.indices), nearer.values
 
 
 def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
     """The squared chords between points and the rows of `y` with these numbers, by differences."""
     chord: Tensor = vector_norm(x - take_rows(y, index), dim=-1)
     return chord.square_()
-
-
-def _skip_itself(scores: Tensor, offset: int) -> None:
-    """No point is its own neighbour: the column of row i that is number i + offset counts for nothing."""
-    if -scores.shape[1] < offset < scores.shape[2]:
-        scores.diagonal(offset, dim1=1, dim2=2).fill_(-math.inf)
 
 
 def _native(x: Tensor, y: Tensor | None) -> Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump._precision import full_precision
 from unclump.geometry.sphere import unit
@@ -43,12 +44,13 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
         y, inverse = loops.project(x)
         return y, inverse.unsqueeze(-1)
     # Divided by their largest entry, rows have norms between one and the root of d.
-    largest = torch.linalg.vector_norm(x, torch.inf, dim=-1, keepdim=True)
-    y = x / torch.where(largest > 0, largest, 1)
-    inverse = torch.linalg.vector_norm(y, dim=-1, keepdim=True).reciprocal_()
-    inverse = torch.where(largest > 0, inverse, 0)
-    y *= inverse
-    return y, torch.where(largest > 0, (inverse / largest).clamp_max(torch.finfo(x.dtype).max), 0)
+    smallest = torch.finfo(x.dtype).tiny
+    largest = vector_norm(x, torch.inf, dim=-1, keepdim=True)
+    y = x / largest.clamp_min(smallest)
+    norm = vector_norm(y, dim=-1, keepdim=True)
+    y /= norm.clamp_min(smallest)
+    inverse = (norm * largest).reciprocal_().clamp_max_(torch.finfo(x.dtype).max)
+    return y, inverse.masked_fill_(largest == 0, 0)
 
 
 def unit_rows_backward(
