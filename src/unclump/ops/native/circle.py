@@ -236,7 +236,6 @@ def _to_even_spacing(
 @compiled_in_any_order
 def _angles(coordinates: Coordinates, circle: int, angles: Float32[np.ndarray, " n"]) -> float:
     """The arc tangents of the points on a circle, and their sum."""
-    total = 0.0
     for i in range(coordinates.shape[1]):
         along, across = coordinates[circle, i], coordinates[circle + 1, i]
         a, b = abs(along), abs(across)
@@ -250,7 +249,9 @@ def _angles(coordinates: Coordinates, circle: int, angles: Float32[np.ndarray, "
         angle = _PI - angle if along < _ZERO else angle
         angle = -angle if across < _ZERO else angle
         angles[i] = angle
-        total += np.float64(angle)
+    total = 0.0
+    for i in range(len(angles)):  # not in the loop that writes them: see `compiled_in_any_order`
+        total += np.float64(angles[i])
     return total
 
 

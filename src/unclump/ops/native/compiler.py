@@ -22,7 +22,12 @@ def compiled(loop: Loop) -> Loop:
 
 
 def compiled_in_any_order(loop: Loop) -> Loop:
-    """Compile a loop whose sums may be taken in any order: not for differences of near points."""
+    """Compile a loop whose sums may be taken in any order: not for differences of near points.
+
+    A loop must not both add up and write to an array that it does not read. Before such a loop the compiler compares
+    addresses, and where one array starts less than a few vectors before the other, though they do not overlap, it takes
+    scalar instructions: another order of the sum, and another last bit, by where the memory happened to be.
+    """
     return _compile(loop, fastmath=_ANY_ORDER)
 
 

@@ -101,23 +101,41 @@ def _sgd(
     start: int,
     stop: int,
 ) -> None:
+    """Sums are taken in loops that write nothing, which have one order wherever the tables lie in memory.
+
+    So the step is not kept but computed again, which takes no longer than to write it down and read it.
+    """
     number = x.dtype.type
-    v = np.empty_like(x[:1])
     for k in range(start, stop):
         i = k if rows is None else rows[k]
-        radial, speed = dot(x, i, grad, k), number(0)
+        radial, speed, squared = dot(x, i, grad, k), number(0), number(0)
         for j in range(x.shape[1]):
-            tangent = grad[k, j] - radial * x[i, j]
+            v = _velocity(x, i, grad, k, momentum_buffer, number(momentum), radial, j)
+            speed += v * v
+        turn, rate = _turn(speed, lr, exact)
+        cosine, sine, inward = number(turn), number(rate), number(rate * speed)
+        for j in range(x.shape[1]):
+            y = cosine * x[i, j] - sine * _velocity(x, i, grad, k, momentum_buffer, number(momentum), radial, j)
+            squared += y * y
+        inverse = number(1 / math.sqrt(squared))
+        for j in range(x.shape[1]):
+            v = _velocity(x, i, grad, k, momentum_buffer, number(momentum), radial, j)
+            y = cosine * x[i, j] - sine * v
             if momentum_buffer is not None:
-                tangent += number(momentum) * momentum_buffer[i, j]
-            v[0, j] = tangent
-            speed += tangent * tangent
-        cosine, sine = _turn(speed, lr, exact)
-        if momentum_buffer is not None:
-            for j in range(x.shape[1]):
-                momentum_buffer[i, j] = number(cosine) * v[0, j] + number(sine * speed) * x[i, j]
-        if speed != 0:  # or rounding would move the row
-            _step(x, i, v, 0, number(cosine), number(sine))
+                momentum_buffer[i, j] = cosine * v + inward * x[i, j]
+            if speed != 0:  # or rounding would move the row
+                x[i, j] = inverse * y
+
+
+@compiled_in_any_order
+def _velocity(
+    x: Points, i: int, grad: Points, k: int, momentum_buffer: Points | None, momentum: float, radial: float, j: int
+) -> float:
+    """An entry of the tangent vector to step against: the gradient, and the momentum so far."""
+    tangent: float = grad[k, j] - radial * x[i, j]
+    if momentum_buffer is not None:
+        tangent += momentum * momentum_buffer[i, j]
+    return tangent
 
 
 @compiled_in_any_order
