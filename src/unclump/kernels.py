@@ -32,10 +32,23 @@ DISTANCES = ("chordal", "geodesic", "shifted")
 _PRECISE: Any = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}
 
 
+_KERNELS: dict[str, "Kernel"] = {}
+
+
 class Kernel(ABC):
     """A decreasing function of the distance between two points, given their squared chord."""
 
     distance: str
+    _name: str
+
+    def __post_init__(self) -> None:
+        """Make the kernel known by its name; see `name_of`."""
+        object.__setattr__(self, "_name", repr(self))
+        _KERNELS[self._name] = self
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        _KERNELS[self._name] = self
 
     @abstractmethod
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -88,6 +101,7 @@ class Gaussian(Kernel):
     def __post_init__(self) -> None:
         check_positive("gamma", self.gamma)
         check_choice("distance", self.distance, DISTANCES)
+        super().__post_init__()
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.exp(self.log_self - self._rate * self._fall(r2))
@@ -148,6 +162,7 @@ class Laplace(Kernel):
     def __post_init__(self) -> None:
         check_positive("gamma", self.gamma)
         check_choice("distance", self.distance, DISTANCES)
+        super().__post_init__()
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return torch.exp(-self.gamma * torch.sqrt(_squared_distance(r2, self.distance)))
@@ -198,6 +213,7 @@ class Riesz(Kernel):
         if math.isinf(self.s):
             raise ValueError("expected s to be finite, got inf; the limit s -> inf is the objective MaxMin")
         check_choice("distance", self.distance, DISTANCES)
+        super().__post_init__()
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         squared = _squared_distance(r2, self.distance)
@@ -250,14 +266,11 @@ class Relative(Kernel):
         return self.kernel.relative_derivative(r2)
 
 
-_KERNELS: dict[str, Kernel] = {}
-
-
 def name_of(kernel: Kernel) -> str:
     """A name by which `kernel_by_name` finds the kernel again: operators of torch take text, not objects."""
-    name = repr(kernel)
-    _KERNELS.setdefault(name, kernel)
-    return name
+    if not hasattr(kernel, "_name"):  # a kernel of the user's own
+        Kernel.__post_init__(kernel)
+    return kernel._name
 
 
 def kernel_by_name(name: str) -> Kernel:
@@ -314,17 +327,7 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
     """
     check_kernel(kernel, Kernel)
     check_count("d", d, at_least=2)
-    mean: float = _constant_mean(kernel, d)
-    return mean
-
-
-def _constant_mean(kernel: Kernel, d: int) -> float:
-    """A constant to torch.compile: SciPy cannot be traced, and need not be."""
     return _cached_mean(kernel, d)
-
-
-# As torch.compiler.assume_constant_result marks it, which would import the whole compiler: a third of the start.
-_constant_mean._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache(maxsize=1024)

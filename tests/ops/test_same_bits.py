@@ -12,14 +12,14 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from unclump.ops.kernel_sums import _of_kernel
+from unclump.ops.pairs import upper_triangle
 
 import unclump as uc
 from tests.small_tables import seeded
-from unclump.ops.kernel_sums import _of_kernel
 from unclump.ops.native import circle, distances, nearest, pairs, projection, rows
 from unclump.ops.native.compiler import compiled
 from unclump.ops.native.projection import arrays
-from unclump.ops.pairs import upper_triangle
 
 SIZES = [
     (40, 5),

@@ -124,7 +124,7 @@ def disperse(
     if some_frozen and moving is None:
         moving = torch.ones(len(given), dtype=torch.bool, device=given.device)
     table = nn.Parameter(full_precision(given.detach()).clone(memory_format=torch.contiguous_format))
-    put_on_sphere(table.data)
+    put_on_sphere([table.data])
     batch_rows = min(batch_size or ranks.total, ranks.total)
     run = Run(table, objective, _make(optimizer, table, lr), generator, batch_size=batch_rows, ranks=ranks)
     start = None if max_move is None else table.detach().clone()

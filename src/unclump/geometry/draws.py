@@ -19,7 +19,9 @@ def _draw(
     """Draw with torch's `sampler`; a CPU generator works for a GPU too, at the cost of a copy."""
     check_generator(generator)
     draw_device = device if generator is None else generator.device
-    return sampler(*shape, generator=generator, dtype=dtype, device=draw_device).to(device)
+    # Compilers with dynamic shapes have no draw that takes a generator, not even None.
+    options = {} if generator is None else {"generator": generator}
+    return sampler(*shape, dtype=dtype, device=draw_device, **options).to(device)
 
 
 standard_normal = partial(_draw, torch.randn)

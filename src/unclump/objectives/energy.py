@@ -10,9 +10,10 @@ from torch.nn.functional import pad
 from unclump._checks import check_kernel
 from unclump._precision import narrow
 from unclump.distributed.ranks import Gather
-from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_mean
+from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_by_name, kernel_mean, name_of
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.ops.dispatch import register
 from unclump.ops.kernel_sum import fused_mean_over_pairs, kernel_sum
 from unclump.ops.project import unit_rows, unit_rows_backward
 
@@ -87,15 +88,20 @@ def mmd(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]
     return result
 
 
-def _less_mean(values: Tensor, kernel: Kernel, d: int) -> Tensor:
-    mean = kernel_mean(kernel, d)
+def _fake_minus_mean(values: Tensor, kernel: str, d: int) -> Tensor:
+    return torch.empty_like(values)
+
+
+@register("minus_kernel_mean(Tensor values, str kernel, SymInt d) -> Tensor", _fake_minus_mean)
+def _minus_mean(values: Tensor, kernel: str, d: int) -> Tensor:
+    """Values less the mean of the kernel on the sphere; an operator, since compilers cannot trace its quadrature."""
+    mean, limits = kernel_mean(kernel_by_name(kernel), d), torch.finfo(values.dtype)
     if math.isinf(mean):
         raise ValueError(
             f"expected a kernel with a finite mean on the sphere in {d} dimensions, got {kernel}; "
-            + (f"use s < {d - 1}" if isinstance(kernel, Riesz) else "use a smaller gamma")
+            + (f"use s < {d - 1}" if isinstance(kernel_by_name(kernel), Riesz) else "use a smaller gamma")
             + ", or Energy, which needs no mean"
         )
-    limits = torch.finfo(values.dtype)
     return (values - min(mean, limits.max)).clamp(limits.min, limits.max)
 
 
@@ -179,12 +185,12 @@ class Uniformity(Objective):
         super().__init__(gather=gather)
         check_finite_self(kernel)
         self.kernel = kernel
+        self.relative = Relative(kernel)  # k(x, y) / k(x, x): no sum overflows
 
     def loss(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
-        relative = Relative(self.kernel)  # k(x, y) / k(x, x): no sum overflows
-        sums, gradient = _sums_among(embeddings, relative, others, None, needs_grad)
+        sums, gradient = _sums_among(embeddings, self.relative, others, None, needs_grad)
         total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
         total += others.squares(embeddings)  # each point with itself
         mass = others.mass(embeddings)
@@ -202,13 +208,13 @@ class MMD(Energy):
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
         value, gradient = super().loss(embeddings, others, draw, needs_grad)
-        return _less_mean(value, self.kernel, embeddings.shape[-1]), gradient
+        return _minus_mean(value, name_of(self.kernel), embeddings.shape[-1]), gradient
 
     def terms(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
         terms, gradient = super().terms(embeddings, others, draw, left)
-        return _less_mean(terms, self.kernel, embeddings.shape[-1]), gradient
+        return _minus_mean(terms, name_of(self.kernel), embeddings.shape[-1]), gradient
 
 
 def _pairs_among(embeddings: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, " b"]:

@@ -54,7 +54,7 @@ class LogDet(Objective):
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(gather=gather)
         _check_definite(kernel)
-        self.kernel = kernel
+        self.kernel, self.relative = kernel, Relative(kernel)
 
     def loss(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
@@ -65,7 +65,7 @@ class LogDet(Objective):
         mask = None if others.mask is None else others.ranks.columns(others.mask)
         if mask is not None:
             mask = torch.cat([mask.new_ones(len(mask), others.fixed), mask], dim=1)
-        value, gradient = _log_det(table, Relative(self.kernel), mask)
+        value, gradient = _log_det(table, self.relative, mask)
         count = table.shape[1] if mask is None else mask.sum(dim=1)
         first = others.fixed + others.ranks.before
         own = gradient[:, first : first + x.shape[1]]

@@ -102,8 +102,8 @@ def _fake(
 
 
 @register(
-    "kernel_sum(Tensor x, Tensor? y, Tensor? right, Tensor? left, str kernel, int itself, int first, bool needs_grad)"
-    " -> (Tensor, Tensor)",
+    "kernel_sum(Tensor x, Tensor? y, Tensor? right, Tensor? left, str kernel, SymInt itself, SymInt first, "
+    "bool needs_grad) -> (Tensor, Tensor)",
     _fake,
 )
 def _kernel_sum(

@@ -67,7 +67,7 @@ def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int)
     return x.new_empty((*x.shape[:2], k), dtype=torch.long), x.new_empty((*x.shape[:2], k))
 
 
-@register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, int itself) -> (Tensor, Tensor)", _fake)
+@register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, SymInt itself) -> (Tensor, Tensor)", _fake)
 def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
     if k == 1 and mask is None and len(x) == 1 and (y is None or itself < 0) and has_native(x, table):

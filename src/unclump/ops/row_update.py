@@ -9,7 +9,7 @@ A vector that is parallel to u, as the momentum is, turns with it. `update_rows`
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -26,8 +26,8 @@ from unclump.ops.project import project
 
 RETRACTIONS = ("exp", "project")
 
-# Entries of a block: half a megabyte in float32, so that a rule's dozen temporaries stay in a core's cache.
-_BLOCK = 2**17
+# Entries of a block on the CPU: temporaries of a few megabytes are reused where those of a table would be fetched anew.
+_BLOCK = 2**20
 
 Points = Float[Tensor, "n d"]
 Column = Float[Tensor, "n 1"]
@@ -151,17 +151,59 @@ def _unit(y: Points) -> Points:
     return y / norm
 
 
-def put_on_sphere(x: Tensor) -> None:
-    """Project the rows that are off the sphere by more than rounding, in place; the others keep every bit."""
-    rows = _rows(x)
-    check_rows(rows)
-    norm = vector_norm(full_precision(rows), dim=-1, keepdim=True)
-    rounding = torch.finfo(x.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries, and of their sum
-    rows.copy_(torch.where((norm - 1).abs() > rounding, project(rows), rows))
+def put_on_sphere(tables: Sequence[Tensor]) -> None:
+    """Project the rows of tables of shape (..., d) that are off the sphere by more than rounding, in place.
+
+    The others keep every bit. Rows without a direction are refused, which reads the data: one flag for all tables.
+    """
+    groups = [(_rows_of(group), group) for group in _alike(tables)]
+    if groups and not torch.compiler.is_compiling():
+        sizes = [rows.abs().amax(dim=-1) for rows, _ in groups]
+        if not all(torch.stack([((size > 0) & (size < torch.inf)).all() for size in sizes]).tolist()):
+            for table in tables:
+                check_rows(_rows(table))
+    for rows, group in groups:
+        norm = vector_norm(full_precision(rows), dim=-1, keepdim=True)
+        rounding = torch.finfo(rows.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries, and of their sum
+        _write(torch.where((norm - 1).abs() > rounding, project(rows).to(rows.dtype), rows), group)
 
 
-def update_rows(update: Update, x: Tensor, grad: Tensor, *state: Tensor | None, lazy: bool = False) -> None:
-    """`in_place` on a parameter of shape (..., d): on all rows, or where `lazy` or sparse on those with a gradient."""
+def update_rows(
+    update: Update,
+    parameters: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    states: Sequence[tuple[Tensor | None, ...]],
+    *,
+    lazy: bool = False,
+) -> None:
+    """`in_place` on parameters of shape (..., d): on all rows, or where `lazy` or sparse on those with a gradient.
+
+    Dense parameters that no compiled loop updates go together, as one table.
+    """
+    together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
+    for x, grad, state in zip(parameters, gradients, states, strict=True):
+        if lazy or grad.is_sparse or torch.compiler.is_compiling() or native.usable(x, grad):
+            _update_alone(update, x, grad, state, lazy)
+        else:
+            together.append((x, grad, state))
+    for group in _alike([x for x, _, _ in together]):
+        members = [entry for entry in together if any(entry[0] is x for x in group)]
+        if len(members) == 1:
+            _update_alone(update, *members[0], lazy=False)
+            continue
+        tables = [
+            None if column[0] is None else list(column) for column in zip(*(s for _, _, s in members), strict=True)
+        ]
+        points = [x for x, _, _ in members]
+        rows = [_rows_of(points), _rows_of([grad for _, grad, _ in members])]
+        new = [None if table is None else _rows_of(table) for table in tables]
+        in_place(update, *rows, *new)
+        for written, parts in zip((rows[0], *new), (points, *tables), strict=True):
+            if written is not None and parts is not None:
+                _write(written, parts)
+
+
+def _update_alone(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], lazy: bool) -> None:
     rows = None
     if grad.is_sparse:
         if x.ndim != 2 or grad.sparse_dim() != 1:
@@ -174,6 +216,28 @@ def update_rows(update: Update, x: Tensor, grad: Tensor, *state: Tensor | None, 
         grad = grad.reshape(-1, x.shape[-1])
     tables = (None if table is None else _rows(table) for table in state)
     in_place(update, _rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
+
+
+def _alike(tables: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Tables of the same width, dtype and device, which can be one."""
+    groups: dict[object, list[Tensor]] = {}
+    for table in tables:
+        groups.setdefault((table.shape[-1], table.dtype, table.device), []).append(table)
+    return list(groups.values())
+
+
+def _rows_of(tables: Sequence[Tensor]) -> Tensor:
+    """The rows of several tables as one."""
+    return _rows(tables[0]) if len(tables) == 1 else torch.cat([_rows(table) for table in tables])
+
+
+def _write(rows: Tensor, tables: Sequence[Tensor]) -> None:
+    """The inverse of `_rows_of`: the rows back into their tables."""
+    parts = [_rows(table) for table in tables]
+    if len(parts) == 1:
+        parts[0].copy_(rows)
+    else:
+        torch.split_with_sizes_copy(rows, [len(part) for part in parts], out=parts)
 
 
 def _rows(x: Tensor) -> Tensor:

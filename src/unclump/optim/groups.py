@@ -78,11 +78,11 @@ class SphereOptimizer(Optimizer):
             with torch.enable_grad():
                 loss = closure()
         groups = [(group, [x for x in group["params"] if x.grad is not None]) for group in self.param_groups]
-        for group, parameters in groups:  # all of them before anything moves
-            for x in parameters:
-                if group["sphere"] and not self.state[x]:
-                    put_on_sphere(x)
-                    self.state[x] = self._first_state(x)
+        new = [x for group, parameters in groups if group["sphere"] for x in parameters if not self.state[x]]
+        if new:  # all of them are checked before anything moves
+            put_on_sphere(new)
+            for x in new:
+                self.state[x] = self._first_state(x)
         for group, parameters in groups:
             update = self._update_points if group["sphere"] else self._update_others
             update(group, parameters, [x.grad for x in parameters])

@@ -84,11 +84,11 @@ class SphereSGD(SphereOptimizer):
 
     def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         update = partial(sgd_update, lr=signed_lr(group), momentum=group["momentum"], retraction=group["retraction"])
-        for x, grad in zip(parameters, gradients, strict=True):
+        for x in parameters:
             state = self.state[x]
             if state["momentum_buffer"] is None and group["momentum"] != 0:
                 state["momentum_buffer"] = torch.zeros_like(full_precision(x))
-            update_rows(update, x, grad, state["momentum_buffer"])
+        update_rows(update, parameters, gradients, [(self.state[x]["momentum_buffer"],) for x in parameters])
 
     def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         euclidean_sgd(group, parameters, gradients, [self.state[x] for x in parameters])
@@ -170,10 +170,9 @@ class SphereAdam(SphereOptimizer):
     def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         choices = {name: group[name] for name in ("betas", "eps", "retraction")}
         update = partial(adam_update, lr=signed_lr(group), **choices)
-        for x, grad in zip(parameters, gradients, strict=True):
-            state = self.state[x]
-            moments = state["exp_avg"], state["exp_avg_sq"], state["steps"]
-            update_rows(update, x, grad, *moments, lazy=group["lazy"])
+        names = "exp_avg", "exp_avg_sq", "steps"
+        states = [tuple(self.state[x][name] for name in names) for x in parameters]
+        update_rows(update, parameters, gradients, states, lazy=group["lazy"])
 
     def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         euclidean_adam(group, parameters, gradients, [self.state[x] for x in parameters])
