@@ -120,15 +120,18 @@ def room(size):
 
 
 def before_free_memory(x):
-    """A copy of `x`, just after which there is room that the next array of a row's size will take; if there can be."""
+    """A copy of `x`, just after which there is room that the next array of a row's size will take; or None.
+
+    And all else that must not be released meanwhile, for its room would be taken instead.
+    """
     held = []
     for _ in range(300):  # until all gaps are filled, and what is allocated next lies next
         copy, after = np.empty(tuple(x.shape), x.numpy().dtype), room(x[0].nbytes)
         if 0 <= after.ctypes.data - copy.ctypes.data - copy.nbytes < 96:
             copy[:] = x
-            return torch.from_numpy(copy)  # what comes after it is free now
+            return torch.from_numpy(copy), held  # but for `after`
         held.append((copy, after))
-    return None
+    return None, held
 
 
 @pytest.mark.parametrize("retraction", ["exp", "project"])
@@ -139,12 +142,13 @@ def test_updates_just_before_memory_that_a_loop_may_take(dtype, retraction):
     for seed, d in enumerate(5 * [4, 5, 7, 8, 9, 12, 13]):
         x, grad, momentum = (made(40, d, dtype, 3 * seed + k) for k, made in enumerate((unit, table, table)))
         expected, moved = placed([x, momentum], [0, 1], [0, 4096], 0)
-        near = before_free_memory(x)
+        near, held = before_free_memory(x)
         if near is not None:
             sgd(near, grad, momentum, retraction=retraction)
             sgd(expected, grad, moved, retraction=retraction)
             assert bits((near, momentum)) == bits((expected, moved))
             tried += 1
+        del held
     if tried == 0:
         pytest.skip("the system's allocator keeps small arrays apart from large ones")
 
