@@ -14,6 +14,7 @@ MATRICES = {  # where the arguments of a product are
     "addmm": (1, 2), "addmm_": (1, 2), "baddbmm": (1, 2), "baddbmm_": (1, 2), "addbmm": (1, 2), "addmv": (1, 2),
     "addmv_": (1, 2), "_addmm_activation": (1, 2),
 }  # fmt: skip
+SCATTERING = {"scatter_", "scatter_add_"}  # by an index of as many entries as they write
 SYNCHRONISING = {"_local_scalar_dense", "nonzero", "masked_select", "item", "equal", "_unique2", "unique_dim"}
 INDEXING = {"index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index", "_unsafe_index_put"}
 
@@ -74,7 +75,10 @@ class OperationCounter(TorchDispatchMode):
         if not written or name in ALLOCATIONS:
             return
         self.operations += 1
-        self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in written)
+        if name in SCATTERING:  # which touch some entries of a tensor in place
+            self.bytes += args[2].numel() * written[0].element_size()
+        else:
+            self.bytes += sum(tensor.numel() * tensor.element_size() for tensor in written)
         self.flops += _matrix_flops(name, args)
         self.float64[name] += any(tensor.dtype is torch.float64 for tensor in written)
         self.float64 = +self.float64  # without zeros

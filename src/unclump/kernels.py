@@ -66,6 +66,11 @@ class Kernel(ABC):
         return self(r2), self.derivative(r2).clamp_(-largest, largest)
 
     @property
+    def exponential(self) -> tuple[float, float] | None:
+        """A and b, where the kernel is exp(a + b r2): then its derivative is a multiple of it. None for others."""
+        return None
+
+    @property
     def log_self(self) -> float:
         """The value of log k(x, x) where it is positive and finite at coinciding points; otherwise NaN."""
         return math.nan
@@ -109,21 +114,11 @@ class Gaussian(Kernel):
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -self._rate * self(r2) * _squared_distance_derivative(r2, self.distance)
 
-    def value_and_derivative(
-        self, r2: Float[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        if self.log_self > 60:  # it may overflow in single precision
-            return super().value_and_derivative(r2)
-        return self._exponential(r2, self.log_self)
-
-    def _exponential(self, r2: Tensor, log_scale: float) -> tuple[Tensor, Tensor]:
-        """exp(log_scale - rate * squared distance), and its derivative, which is a multiple of it."""
-        if self.distance == "geodesic":
-            value = (_squared_distance(r2, self.distance) * -self._rate).exp_()
-            return value, _squared_distance_derivative(r2, self.distance).mul_(value).mul_(-self._rate)
-        slope = -self._rate if self.distance == "chordal" else -self._rate / 2
-        value = (r2 * slope).add_(log_scale).exp_() if log_scale != 0 else (r2 * slope).exp_()
-        return value, slope * value
+    @property
+    def exponential(self) -> tuple[float, float] | None:
+        if self.distance == "geodesic" or self.log_self > 60:  # which may overflow in single precision
+            return None
+        return self.log_self, -self._rate if self.distance == "chordal" else -self._rate / 2
 
     @property
     def log_self(self) -> float:
@@ -255,12 +250,9 @@ class Relative(Kernel):
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self.kernel.relative(r2)
 
-    def value_and_derivative(
-        self, r2: Float[Tensor, "*shape"]
-    ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        if isinstance(self.kernel, Gaussian):
-            return self.kernel._exponential(r2, 0.0)
-        return super().value_and_derivative(r2)
+    @property
+    def exponential(self) -> tuple[float, float] | None:
+        return None if self.kernel.exponential is None else (0.0, self.kernel.exponential[1])
 
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self.kernel.relative_derivative(r2)

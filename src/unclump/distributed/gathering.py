@@ -31,7 +31,9 @@ def nearest_among(
     table = x if fixed is None else torch.cat([fixed, x], dim=1)
     present = None if mask is None else torch.cat([mask.new_ones(len(mask), first), mask], dim=1)
     index, r2 = (one[..., 0] for one in nearest(x, None if fixed is None else table, mask=present, itself=first))
-    points, numbers = take_rows(table, index), torch.where(index < first, -1, index - first + ranks.before)
+    points, numbers = take_rows(table, index), index
+    if fixed is not None or ranks.size > 1:
+        numbers = torch.where(index < first, -1, index - first + ranks.before)
     for rank, (y, there) in ranks.ring(x[0], None if mask is None else mask[0]):
         elsewhere = None if there is None else there.unsqueeze(0)
         index, chords = (one[..., 0] for one in nearest(x, y.unsqueeze(0), mask=elsewhere))

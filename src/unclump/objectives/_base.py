@@ -5,7 +5,7 @@ of autograd holds both. Shapes here are (b, n, d): b separate sets.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -88,7 +88,7 @@ class Objective(nn.Module):
         draw = self.draw(embeddings)
         if draw is not None:
             draw = ranks.agree(draw)
-        value, _ = _evaluate(embeddings, against, weight, draw, self, ranks, reduction, needs_grad, scale)
+        value, _ = _evaluate(embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale))
         return value
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
@@ -159,27 +159,31 @@ class Objective(nn.Module):
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
 
 
+class _Call(NamedTuple):
+    """What else an evaluation depends on."""
+
+    objective: Objective
+    ranks: Alone
+    reduction: str
+    needs_grad: bool
+    scale: float
+    """Of the gradient."""
+
+
 class _Evaluate(torch.autograd.Function):
     """An objective and its gradient in one node."""
 
     @staticmethod
     def forward(
-        embeddings: Tensor,
-        against: Tensor | None,
-        weight: Tensor | None,
-        draw: Any,
-        objective: Objective,
-        ranks: Alone,
-        reduction: str,
-        needs_grad: bool,
-        scale: float,
+        embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call
     ) -> tuple[Tensor, Tensor]:
-        x, others = _sets(embeddings, against, weight, ranks)
-        if reduction == "none":
+        objective = call.objective
+        x, others = _sets(embeddings, against, weight, call.ranks)
+        if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
             terms = terms if others.mask is None else torch.where(others.mask, terms, 0)
             return terms.reshape(embeddings.shape[:-1]), x.new_empty(0)
-        value, pull = objective.loss(x, others, draw, needs_grad)
+        value, pull = objective.loss(x, others, draw, call.needs_grad)
         if others.weight is not None:
             count = others.ranks.sum((others.weight != 0).sum(dim=1))
             enough = (count > 0) & (count + others.fixed >= objective.fewest)
@@ -189,21 +193,22 @@ class _Evaluate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        embeddings, against, weight, draw, ctx.objective, ctx.ranks, ctx.reduction, ctx.needs_grad, ctx.scale = inputs
+        embeddings, against, weight, draw, ctx.call = inputs
         ctx.mark_non_differentiable(output[1])
         ctx.shape = embeddings.shape
         # Where the embeddings' values are not needed again they are not saved, and may change in place.
-        ctx.sources = () if ctx.objective.supports_second_derivatives else (embeddings,)
-        again = not ctx.needs_grad or ctx.objective.supports_second_derivatives
+        twice = ctx.call.objective.supports_second_derivatives
+        ctx.sources = () if twice else (embeddings,)
+        again = twice or not ctx.call.needs_grad
         ctx.save_for_backward(embeddings if again else None, against, weight, draw, output[1])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        nothing = (None,) * 8
+        nothing, objective = (None,) * 4, ctx.call.objective
         embeddings, against, weight, draw, pull = ctx.saved_tensors
-        if torch.is_grad_enabled() and ctx.objective.supports_second_derivatives and ctx.ranks.size == 1:
-            x, others = _sets(embeddings, against, weight, ctx.ranks)
-            value = ctx.objective.definition(x, others, draw)
+        if torch.is_grad_enabled() and objective.supports_second_derivatives and ctx.call.ranks.size == 1:
+            x, others = _sets(embeddings, against, weight, ctx.call.ranks)
+            value = objective.definition(x, others, draw)
             again = torch.autograd.grad(value, embeddings, grad.reshape(value.shape), create_graph=True)[0]
             return again, *nothing
         with torch.no_grad():
@@ -254,17 +259,19 @@ def _gradient(
     pull: Tensor,
 ) -> Tensor:
     """The gradient by the embeddings, from what was kept, or anew."""
-    if ctx.reduction == "none":
+    objective, ranks, reduction, needs_grad, scale = ctx.call
+    if reduction == "none":
         assert embeddings is not None
-        x, others = _sets(embeddings, against, weight, ctx.ranks)
+        x, others = _sets(embeddings, against, weight, ranks)
         left = grad.reshape(x.shape[:2])
-        gradient = ctx.objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
+        gradient = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
     else:
-        if not ctx.needs_grad:  # a transform that did not say so
+        if not needs_grad:  # a transform that did not say so
             assert embeddings is not None
-            x, others = _sets(embeddings, against, weight, ctx.ranks)
-            pull = ctx.objective.loss(x, others, draw, True)[1]
-        gradient = ctx.objective.pull_back(pull, draw, (ctx.scale * grad).reshape(-1, 1, 1), ctx.shape[-1])
+            x, others = _sets(embeddings, against, weight, ranks)
+            pull = objective.loss(x, others, draw, True)[1]
+        factor = grad if scale == 1 else scale * grad
+        gradient = objective.pull_back(pull, draw, factor.reshape(-1, 1, 1), ctx.shape[-1])
     return gradient.reshape(ctx.shape)
 
 

@@ -145,7 +145,7 @@ class _OfNeighbours(Objective):
 
         Fixed points have the number -1. The side is 1 where the nearest is an earlier row, -1 where a later one.
         """
-        own = torch.arange(x.shape[1], device=x.device) + others.ranks.before
+        own = torch.arange(others.ranks.before, others.ranks.before + x.shape[1], device=x.device)
         if self.neighbours != "exact":
             if not others.is_alone:
                 raise ValueError(

@@ -12,7 +12,6 @@ import math
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.linalg import vector_norm
 
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
@@ -47,7 +46,7 @@ def coefficients(
     Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
     """
     p, q = along.unbind(dim=2)
-    largest = vector_norm(x, math.inf, dim=-1).unsqueeze(1)  # (b, 1, n)
+    largest = torch.maximum(x.amax(dim=-1), -x.amin(dim=-1)).unsqueeze(1)  # (b, 1, n)
     radius = torch.maximum(torch.hypot(p, q), torch.finfo(x.dtype).eps * largest)
     radius.masked_fill_(radius == 0, math.inf)  # rows of zeros
     turn = weight / radius

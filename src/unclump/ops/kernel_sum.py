@@ -140,9 +140,10 @@ class _Pairs:
         squares = vector_norm(self.there, dim=-1, keepdim=True).square_()
         # What the rounding of a product can make of coinciding points.
         self.floor = torch.finfo(x.dtype).eps * squares.mean(dim=1, keepdim=True)
-        # The squared chord |a|^2 + |c|^2 - 2 <a, c> as one product of longer vectors.
+        # The squared chord |a|^2 + |c|^2 - 2 <a, c> as one product of longer vectors; of exponentials the exponent.
+        offset, slope = kernel.exponential or (0.0, 1.0)
         own = squares if y is None else vector_norm(self.here, dim=-1, keepdim=True).square_()
-        self.rows = torch.cat([-2 * self.here, own, torch.ones_like(own)], dim=2)
+        self.rows = torch.cat([-2 * slope * self.here, slope * own + offset, torch.full_like(own, slope)], dim=2)
         self.columns = torch.cat([self.there, torch.ones_like(squares), squares], dim=2)
         self.factors = self._factors(left)
 
@@ -162,30 +163,36 @@ class _Pairs:
 
     def block(self, sets: slice, rows: slice, columns: slice, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
         """The sums of these rows over these columns, and the gradient by the rows."""
-        r2 = product(self.rows[sets, rows], self.columns[sets, columns].mT)
-        diagonal = rows.start + self.itself - columns.start
-        _fill_diagonal(r2, diagonal, math.inf)
-        near = r2.argmin(dim=2, keepdim=True)
-        _fill_diagonal(r2, diagonal, 2.0)  # any harmless value: no kernel is singular there
-        torch.maximum(r2, self.floor[sets], out=r2)
-        vector, exact = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
+        block = product(self.rows[sets, rows], self.columns[sets, columns].mT)
+        diagonal, opposite, scale = rows.start + self.itself - columns.start, None, 1.0
+        if self.kernel.exponential is not None:  # the block holds exponents
+            offset, scale = self.kernel.exponential
+            _fill_diagonal(block, diagonal, -math.inf)
+            near = block.argmax(dim=2, keepdim=True)
+            vector, r2 = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
+            value = slope = torch.exp(scale * r2 + offset)
+            values = slopes = block.exp_().scatter_(2, near, value)
+        else:
+            _fill_diagonal(block, diagonal, math.inf)
+            near = block.argmin(dim=2, keepdim=True)
+            _fill_diagonal(block, diagonal, 2.0)  # any harmless value: no kernel is singular there
+            torch.maximum(block, self.floor[sets], out=block)
+            vector, r2 = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
+            value, slope = self.kernel.value_and_derivative(r2)
+            values, slopes = self.kernel.value_and_derivative(block) if needs_grad else (self.kernel(block), block)
+            _fill_diagonal(values.scatter_(2, near, value), diagonal, 0.0)
+            _fill_diagonal(slopes, diagonal, 0.0)
+            if self.kernel.distance == "geodesic" and needs_grad:
+                opposite = torch.where(block > _OPPOSITE, slopes, 0)
+        sums = values.sum(dim=2) if self.right is None else (values @ self.right[sets, columns, None])[..., 0]
         if not needs_grad:
-            values = self.kernel(r2).scatter_(2, near, self.kernel(exact))
-            _fill_diagonal(values, diagonal, 0.0)
-            return self._sum(values, sets, columns), None
-        values, slopes = self.kernel.value_and_derivative(r2)
-        value, slope = self.kernel.value_and_derivative(exact)
-        values.scatter_(2, near, value)
-        _fill_diagonal(values, diagonal, 0.0)
-        sums = self._sum(values, sets, columns)
+            return sums, None
         slopes.scatter_(2, near, 0.0)
-        _fill_diagonal(slopes, diagonal, 0.0)
-        vector *= slope.clamp(-largest_slope(r2.dtype), largest_slope(r2.dtype))
-        opposite = torch.where(r2 > _OPPOSITE, slopes, 0) if self.kernel.distance == "geodesic" else None
+        vector *= slope.clamp(-largest_slope(slope.dtype), largest_slope(slope.dtype))
         forces = [
             _force(
                 slopes, self.here[sets, rows], self.there[sets, columns], vector, near, opposite, self.x[sets, rows],
-                by_row if isinstance(by_row, float) else by_row[sets, rows, None],
+                scale * (by_row if isinstance(by_row, float) else by_row[sets, rows, None]),
                 None if by_column is None else by_column[sets, columns, None],
             )
             for by_row, by_column in self.factors
@@ -207,9 +214,6 @@ class _Pairs:
         vector.scatter_add_(-1, smallest_axis(x), torch.where(coincide, apart(x.dtype) * push, 0))
         return vector, chord.square_()
 
-    def _sum(self, values: Tensor, sets: slice, columns: slice) -> Tensor:
-        return values.sum(dim=2) if self.right is None else (values @ self.right[sets, columns, None])[..., 0]
-
 
 def _force(
     slopes: Tensor, here: Tensor, there: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None, x: Tensor,
@@ -218,7 +222,7 @@ def _force(
     r"""The force :math:`4 a_i \sum_j b_j k'_{ij} (x_i - y_j)` on every row; without factors they are one.
 
     Args:
-        slopes: The derivatives k', zero for the nearest of every row.
+        slopes: The derivatives k', or a multiple of them, zero for the nearest of every row.
         here: The points, moved to the mean.
         there: The others, moved to the mean.
         vector: Slope times difference of the nearest of every row.

@@ -45,7 +45,7 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
         return y, inverse.unsqueeze(-1)
     # Divided by their largest entry, rows have norms between one and the root of d.
     smallest = torch.finfo(x.dtype).tiny
-    largest = vector_norm(x, torch.inf, dim=-1, keepdim=True)
+    largest = torch.maximum(x.amax(dim=-1, keepdim=True), -x.amin(dim=-1, keepdim=True))
     y = x / largest.clamp_min(smallest)
     norm = vector_norm(y, dim=-1, keepdim=True)
     y /= norm.clamp_min(smallest)
