@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 
@@ -46,12 +46,14 @@ def largest_slope(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).max ** 0.9)
 
 
-def smallest_axis(x: Float[Tensor, "*sets n d"]) -> Int[Tensor, "*sets n 1"]:
-    """An axis nearly orthogonal to every point: what is added to a coincident point along it is nearly tangent.
+def push_aside(vector: Float[Tensor, "b n d"], x: Float[Tensor, "b n d"], by: Float[Tensor, "b n 1"]) -> None:
+    """Add to every vector, in place, one whose part tangent at the point has this length: along a coordinate axis.
 
-    The part that is normal to the sphere is taken away where gradients are projected.
+    The axis is that of the smallest of the first coordinates: of eight, one is small enough. The part that is normal to
+    the sphere is taken away where gradients are projected.
     """
-    return x[..., :8].abs().argmin(dim=-1, keepdim=True)  # of eight coordinates one is small enough
+    axis = x[..., :8].abs().argmin(dim=-1, keepdim=True)
+    vector.scatter_add_(-1, axis, by * torch.rsqrt(1 - x.gather(-1, axis).square()))
 
 
 @contextmanager
@@ -99,6 +101,11 @@ class _ToSingle(torch.autograd.Function):
 _to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
 
 
+def as_sets(x: Shaped[Tensor, "*sets n d"]) -> Shaped[Tensor, "b n d"]:
+    """Tables with one leading dimension."""
+    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
+
+
 def take_rows(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Float[Tensor, "b n d"]:
     """For every set the rows with these numbers."""
     return table.reshape(-1, table.shape[2]).index_select(0, _flat(table, index)).view(*index.shape, table.shape[2])
@@ -115,9 +122,9 @@ def add_rows(
 def _flat(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Int[Tensor, " bn"]:
     """Row numbers of sets as those of all sets in one table."""
     if len(table) == 1:
-        return index.view(-1)
+        return index.reshape(-1)
     first = torch.arange(len(table), device=table.device).unsqueeze(1) * table.shape[1]
-    return (index + first).view(-1)
+    return (index + first).reshape(-1)
 
 
 def product(a: Float[Tensor, "b n d"], c: Float[Tensor, "b d m"]) -> Float[Tensor, "b n m"]:

@@ -116,7 +116,8 @@ class Gaussian(Kernel):
 
     @property
     def exponential(self) -> tuple[float, float] | None:
-        if self.distance == "geodesic" or self.log_self > 60:  # which may overflow in single precision
+        # Not what a subclass makes of it, nor what may overflow in single precision.
+        if type(self) is not Gaussian or self.distance == "geodesic" or self.log_self > 60:
             return None
         return self.log_self, -self._rate if self.distance == "chordal" else -self._rate / 2
 

@@ -318,15 +318,15 @@ def test_a_full_disk_and_a_kill_leave_the_old_file():
 @pytest.fixture
 def interrupted(monkeypatch):
     """Ctrl-C comes at the thirtieth step of the run."""
-    value, calls = uc.Sliced.value, []
+    loss, calls = uc.Sliced.loss, []
 
-    def press(self, x):
-        calls.append(x)
+    def press(self, *given):
+        calls.append(given)
         if len(calls) == 30:
             os.kill(os.getpid(), signal.SIGINT)
-        return value(self, x)
+        return loss(self, *given)
 
-    monkeypatch.setattr(uc.Sliced, "value", press)
+    monkeypatch.setattr(uc.Sliced, "loss", press)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

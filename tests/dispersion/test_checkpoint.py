@@ -28,11 +28,11 @@ class Stopping(uc.Sliced):
         super().__init__(**options)
         self.calls, self.stop, self.error = 0, stop, error
 
-    def value(self, x):
+    def loss(self, *given):
         self.calls += 1
         if self.calls > self.stop:
             raise self.error("stopped")
-        return super().value(x)
+        return super().loss(*given)
 
 
 # Stopped
@@ -187,18 +187,18 @@ def heeds_ctrl_c():
 @pytest.mark.usefixtures("heeds_ctrl_c")
 def test_ctrl_c_returns_what_is_there_and_the_run_can_go_on(tmp_path):
     class Interrupted(uc.KoLeo):
-        def value(self, x):
+        def loss(self, *given):
             nonlocal calls
             calls += 1
             if calls == 8:
                 signal.raise_signal(signal.SIGINT)
-            return super().value(x)
+            return super().loss(*given)
 
     class Uninterrupted(uc.KoLeo):
         """By the same operations of torch, so that all bits are the same."""
 
-        def value(self, x):
-            return super().value(x)
+        def loss(self, *given):
+            return super().loss(*given)
 
     calls, x = 0, clump(12, 3)
     handler = signal.getsignal(signal.SIGINT)

@@ -67,9 +67,9 @@ def test_full_batches_are_plain_steps_of_the_optimiser():
 
 def test_every_epoch_draws_every_row_once():
     class Drawn(uc.KoLeo):
-        def value(self, x):
-            drawn.append(x.detach())
-            return super().value(x)
+        def loss(self, x, *others):
+            drawn.append(x[0].detach())
+            return super().loss(x, *others)
 
     drawn: list[torch.Tensor] = []
     x = uc.project(clump(24, 3, torch.float64))
@@ -276,8 +276,9 @@ def test_bad_arguments_are_refused(change, error, message):
 
 def test_an_objective_that_is_not_finite_ends_the_run():
     class Lost(uc.KoLeo):
-        def value(self, x):
-            return super().value(x) * math.nan
+        def loss(self, *given):
+            value, gradient = super().loss(*given)
+            return value * math.nan, gradient
 
     with pytest.raises(ValueError, match="a finite objective, got nan at step 0"):
         disperse(clump(8, 3), Lost())

@@ -2,7 +2,6 @@
 
 import math
 import re
-import sys
 
 import numpy as np
 import pytest
@@ -49,16 +48,16 @@ def test_new_rows_are_farther_than_the_best_of_the_candidates(n, d, count):
 
 def test_a_climb_that_goes_astray_is_not_followed(monkeypatch):
     x = clump(60, 3)
-    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [])
+    monkeypatch.setattr("unclump.dispersion.placing._SHARPNESS", [])
     greedy = place(20, x, samples=2000, generator=seeded())
-    monkeypatch.setattr(sys.modules["unclump.place"], "_SHARPNESS", [0.1])  # steps of ten times the room there is
+    monkeypatch.setattr("unclump.dispersion.placing._SHARPNESS", [0.1])  # steps of ten times the room there is
     assert same(place(20, x, samples=2000, generator=seeded()), greedy)
 
 
 def test_the_blocks_of_place_make_no_difference(monkeypatch):
     x = clump(50, 4, torch.float64)
     whole = place(7, x, samples=100, generator=seeded())
-    monkeypatch.setattr(sys.modules["unclump.place"], "_BLOCK", (3, 11))
+    monkeypatch.setattr("unclump.ops.nearest.block_entries", lambda x: 33)
     assert_close(place(7, x, samples=100, generator=seeded()), whole, rtol=0, atol=1e-6)
 
 

@@ -69,7 +69,8 @@ def test_alone_everything_is_here(points):
     assert_close([ranks.sum(x), ranks.minimum(x), ranks.maximum(x), ranks.rows(x), ranks.agree(x)], [x] * 5)
     assert list(ranks.ring(x)) == []
     assert ranks.total == 4
-    assert_close(ranks.send_back(x[:2], torch.tensor([3, 3]))[3], x[0] + x[1])
+    added = ranks.add_back(x.clone()[None], torch.tensor([[3, 3, 0, 0]]), x[None])[0]
+    assert_close(added, x + torch.stack([x[2] + x[3], 0 * x[0], 0 * x[0], x[0] + x[1]]))
 
 
 def test_a_run_alone_takes_shards_and_refuses_averages(points):

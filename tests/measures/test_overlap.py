@@ -5,7 +5,6 @@ import torch
 
 import unclump as uc
 from tests.small_tables import clump, seeded
-from unclump.measures import overlap
 
 
 def by_definition(x, y, k):
@@ -21,7 +20,7 @@ def by_definition(x, y, k):
 
 
 def test_is_the_mean_of_common_neighbours(monkeypatch):
-    monkeypatch.setattr(overlap, "_BLOCK", (16, 32))  # many blocks
+    monkeypatch.setattr("unclump.ops.nearest.block_entries", lambda x: 512)  # many blocks
     x = clump(90, 6)
     y = x + 0.3 * torch.randn(90, 6, generator=seeded())
     found = uc.neighbour_overlap(x, y, neighbours=7)

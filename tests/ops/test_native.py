@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 from torch.testing import assert_close
-from unclump.ops.kernel_sums import kernel_sum
-from unclump.ops.pairs import distances_to, nearest, nearest_distances, nearest_to
 
 from tests.cases import KERNELS, value_and_gradient
-from unclump import Energy, Gaussian, Riesz, SphereAdam, SphereSGD, axis_circles, great_circles, project, ssw
+from unclump import Energy, Gaussian, SphereAdam, SphereSGD, axis_circles, great_circles, project, ssw
 from unclump.ops import native
 from unclump.ops.native.circle import _angles
 from unclump.ops.native.compiler import compiled
@@ -221,94 +219,10 @@ def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
 
-@each_kernel
-@pytest.mark.parametrize(("n", "d"), [(2, 2), (3, 3), (511, 3), (513, 64), (1300, 64)])
-def test_kernel_sums_are_the_same(n, d, kernel, monkeypatch):
-    clumped = project(torch.randn(n, d, generator=torch.Generator().manual_seed(0)) + 3)
-    for x in (table(n, d, torch.float32), clumped):
-        fused, plain = both(monkeypatch, lambda x=x: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
-        assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
-        assert_close(fused[1], plain[1], rtol=1e-5, atol=2e-6 * plain[1].abs().max().item())
-
-
-@each_kernel
-@pytest.mark.parametrize("norm", [1e-3, 300.0])
-def test_kernel_sums_of_points_off_the_sphere_are_the_same(norm, kernel, monkeypatch):
-    x = norm * table(300, 8, torch.float32)
-    fused, plain = both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, kernel), x))
-    assert_close(fused[0], plain[0], rtol=2e-6, atol=0)
-    assert fused[1].isfinite().all()
-
-
-def test_nan_reaches_the_sum_and_its_own_row(monkeypatch):
-    x = table(300, 8, torch.float32)
-    x[7, 3] = torch.nan
-    for value, gradient in both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, Gaussian()), x)):
-        assert value.isnan()
-        assert gradient[7].isnan().any()
-
-
 def test_a_steep_kernel_needs_no_gradient():
     with torch.inference_mode():
         x = table(40, 4, torch.float32)
     assert Energy(Gaussian(100.0))(x).isfinite()
-
-
-@pytest.mark.parametrize("kernel", [Gaussian(100.0), Gaussian(1e6, "geodesic"), Riesz(40.0)], ids=repr)
-def test_kernels_too_steep_for_single_precision_are_the_same(kernel, monkeypatch):
-    x = table(600, 4, torch.float32)
-    assert_close(*both(monkeypatch, lambda: value_and_gradient(lambda x: kernel_sum(x, kernel), x)))
-
-
-@each_size
-def test_nearest_neighbours_are_the_exact_ones(n, d):
-    for x in (table(n, d, torch.float32), project(1e-3 * table(n, d, torch.float32) + 1)):
-        r2 = (x.double().unsqueeze(1) - x.double()).square().sum(dim=-1).fill_diagonal_(torch.inf)
-        for block in (100, 512):
-            assert_close(r2.gather(1, nearest(x, block=block).unsqueeze(1))[:, 0], r2.amin(dim=1), rtol=1e-12, atol=0)
-
-
-@each_size
-def test_the_nearest_to_samples_are_the_same(n, d, monkeypatch):
-    x, samples = table(n, d, torch.float32), table(77, d, torch.float32)
-    for block in (100, 8192):
-        near, plain = both(monkeypatch, lambda block=block: nearest_to(samples, x, block=block))
-        assert_close((samples * x[near]).sum(dim=-1), (samples * x[plain]).sum(dim=-1))
-
-
-@each_size
-@pytest.mark.parametrize("distance", ["geodesic", "chordal", "squared"])
-def test_distances_to_the_nearest_and_their_derivatives_are_the_same(n, d, distance, monkeypatch):
-    x, weights = table(n, d, torch.float32), torch.rand(n, generator=torch.Generator().manual_seed(0))
-    near = nearest(x)
-
-    def compute():
-        y = x.clone().requires_grad_()
-        distances = nearest_distances(y, near, distance=distance)
-        (gradient,) = torch.autograd.grad((distances * weights).sum(), y, create_graph=True)
-        distances.backward(weights)
-        return distances.detach(), gradient.detach(), y.grad
-
-    fused, plain = both(monkeypatch, compute)
-    assert_close(fused, plain, rtol=2e-5, atol=1e-5)  # the row of zeros has forces from all sides
-
-
-@each_size
-def test_angles_to_samples_and_their_gradients_are_the_same(n, d, monkeypatch):
-    x, samples = table(n, d, torch.float32), table(77, d, torch.float32)
-    samples[5] = -x[0]
-
-    def compute():
-        a, b = samples.clone().requires_grad_(), x.clone().requires_grad_()
-        angles = distances_to(a, b, torch.arange(77) % n)
-        angles.sum().backward()
-        return angles.detach(), a.grad, b.grad
-
-    fused, plain = both(monkeypatch, compute)
-    assert_close(fused, plain, **TOLERANCE[torch.float32])
-
-
-# Threads
 
 
 @compiled
@@ -379,21 +293,3 @@ def test_no_more_threads_than_torch_has_and_than_there_is_work_for(most, expecte
     monkeypatch.setattr(native, "_most_threads", lambda: most)
     assert native.threads(30, at_least=10) == expected
     assert native.threads(9, at_least=10) == 1
-
-
-@pytest.mark.parametrize("distance", ["chordal", "geodesic", "squared"])
-def test_twins_off_the_sphere_come_apart_in_the_same_way(distance, monkeypatch):
-    def gradient():
-        x = torch.tensor([[1.0, 1.0], [1.0, 1.0], [0.0, 1.0]], requires_grad=True)
-        return torch.autograd.grad(nearest_distances(x, torch.tensor([1, 0, 0]), distance=distance).sum(), x)[0]
-
-    fused = gradient()
-    monkeypatch.setattr(native, "ENABLED", False)
-    assert fused.isfinite().all()
-    assert_close(fused, gradient())
-
-
-def test_a_row_of_zeros_at_a_sample_of_zeros_has_no_gradient():
-    x, near = torch.zeros(1, 3, requires_grad=True), torch.tensor([0])
-    distances_to(torch.zeros(1, 3), x, near).sum().backward()
-    assert_close(x.grad, torch.zeros(1, 3))

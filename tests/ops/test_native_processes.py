@@ -131,7 +131,10 @@ def test_without_a_place_to_keep_them_the_loops_are_compiled_for_each_process(tm
     source = Path(unclump.__file__).parent
     shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
     no_directory.touch()
-    for folder in (package, package / "_numba"):  # a file where the directory would be: not even root can write there
+    for folder in (
+        package,
+        package / "ops" / "native",
+    ):  # a file where the directory would be: not even root can write there
         (folder / "__pycache__").touch()
     nowhere = str(no_directory / "cache")
     run(
@@ -140,8 +143,7 @@ import numba, torch, unclump
 from unclump.ops import native
 from unclump.ops.native import circle, minima, projection
 from unclump import sliced
-from unclump.ops.pairs import nearest_to
-from unclump.geometry.sphere import inverse_norms
+from unclump.ops.nearest import nearest
 
 try:
     numba.njit(cache=True)(projection.dot.py_func)
@@ -150,9 +152,9 @@ except RuntimeError:
 else:
     raise AssertionError("there is a place after all, and nothing to be seen here")
 x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-compute = lambda: (inverse_norms(x), nearest_to(x[:9], x), sliced(x, torch.tensor([[0, 1]])))  # one of each file
+compute = lambda: (unclump.project(x), nearest(x), sliced(x, torch.tensor([[0, 1]])))  # one of each file
 fused, native.ENABLED = compute(), False
-assert all(loop.signatures for loop in (projection._inverse_norms, minima.keep_columns, circle._to_even_spacing))
+assert all(loop.signatures for loop in (projection.project_rows, minima.keep_columns, circle._to_even_spacing))
 torch.testing.assert_close(fused, compute())
 """,
         PYTHONPATH=str(tmp_path),
@@ -180,6 +182,6 @@ assert bool(projection._project_by_team.stats.cache_hits) is (sys.argv[1] == "ke
 
     check("anew")
     check("kept")
-    with (package / "_numba" / "team.py").open("a") as file:
+    with (package / "ops" / "native" / "team.py").open("a") as file:
         file.write("# another line\n")
     check("anew")

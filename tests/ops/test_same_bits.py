@@ -12,11 +12,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from unclump.ops.kernel_sums import _of_kernel
-from unclump.ops.pairs import upper_triangle
 
 import unclump as uc
 from tests.small_tables import seeded
+from unclump.ops.kernel_sum import _native_kernel
 from unclump.ops.native import circle, distances, nearest, pairs, projection, rows
 from unclump.ops.native.compiler import compiled
 from unclump.ops.native.projection import arrays
@@ -186,7 +185,7 @@ def test_distances(n, d, kind):
 @each_size
 def test_nearest(n, d):
     x, samples = unit(n, d), table(3 * n, d, seed=1)
-    assert_same_everywhere(lambda x: nearest.nearest(x, upper_triangle(len(x), 512)), x)
+    assert_same_everywhere(lambda x: nearest.nearest(x, [(slice(0, len(x)), slice(0, len(x)))]), x)
     assert_same_everywhere(nearest.nearest_to, samples, x)
     mean = lambda x, samples: distances.mean_square_to_nearest(x, samples, wanted=True)  # noqa: E731
     assert_same_everywhere(mean, x, samples)
@@ -198,10 +197,8 @@ def test_nearest(n, d):
 @pytest.mark.parametrize("kernel", [uc.Gaussian(2.0), uc.Laplace(1.0), uc.Riesz(1.0)], ids=repr)
 @pytest.mark.parametrize(("n", "d"), [*SIZES, (150, 12)])
 def test_kernel_sums(n, d, kernel):
-    x, known = unit(n, d), _of_kernel(kernel)
+    x, known = unit(n, d), _native_kernel(kernel)
     x[-1] = x[0]
-    blocks = list(upper_triangle(n, 512))
-    assert_same_everywhere(lambda x: pairs.kernel_sum(x, blocks, known, wanted=True, most=1), x)
     assert_same_everywhere(lambda x: pairs.mean_over_pairs(x, known, wanted=True, most=1), 3 * x)
 
 

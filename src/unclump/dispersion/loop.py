@@ -185,6 +185,8 @@ def disperse(
 
 def _ranks(x: Tensor, objective: nn.Module) -> Alone:
     """Those over which the table is spread, if the objective says so."""
+    if not isinstance(x, Tensor):
+        check_table(x)
     gather = getattr(objective, "gather", False)
     if gather is not False and not isinstance(gather, Shards):
         raise ValueError(

@@ -73,7 +73,7 @@ def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float
     """The inner products of the points with both vectors of each circle."""
     vectors = circles.flatten(end_dim=1)
     products = vectors @ x.mT if circles.is_floating_point() else x.mT.index_select(-2, vectors)
-    return products.unflatten(-2, (len(circles), 2))
+    return products.view(*products.shape[:-2], len(circles), 2, products.shape[-1])
 
 
 def circle_angles(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k n"]:

@@ -5,7 +5,8 @@ of autograd holds both. Shapes here are (b, n, d): b separate sets.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
 from unclump._once import refuse_second_derivative
-from unclump._precision import full_precision
+from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here, shown
 from unclump.objectives._others import Others
 from unclump.ops.project import unit_rows
@@ -68,6 +69,15 @@ class Objective(nn.Module):
             reduction: "mean" is the objective. "none" are its terms, one a row: those whose weighted mean it is, or
                 for `Sliced` the sum; zero for masked rows.
         """
+        return self._run(embeddings, against, weight, reduction, None)
+
+    def with_draw(self, embeddings: Float[Tensor, "*sets n d"], draw: Tensor) -> Float[Tensor, "*sets"]:
+        """The objective with this for its random part."""
+        return self._run(embeddings, None, None, "mean", draw)
+
+    def _run(
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+    ) -> Tensor:
         check_choice("reduction", reduction, ("mean", "none"))
         if reduction == "none" and self.gather is not False:
             raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are not here")
@@ -85,7 +95,7 @@ class Objective(nn.Module):
         self._check_company(embeddings, against, ranks)
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction == "mean"
         scale = float(ranks.size) if gradients_averaged else 1.0
-        draw = self.draw(embeddings)
+        draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
         value, _ = _evaluate(embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale))
@@ -159,7 +169,8 @@ class Objective(nn.Module):
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
 
 
-class _Call(NamedTuple):
+@dataclass(frozen=True)
+class _Call:
     """What else an evaluation depends on."""
 
     objective: Objective
@@ -207,10 +218,14 @@ class _Evaluate(torch.autograd.Function):
         nothing, objective = (None,) * 4, ctx.call.objective
         embeddings, against, weight, draw, pull = ctx.saved_tensors
         if torch.is_grad_enabled() and objective.supports_second_derivatives and ctx.call.ranks.size == 1:
-            x, others = _sets(embeddings, against, weight, ctx.call.ranks)
-            value = objective.definition(x, others, draw)
-            again = torch.autograd.grad(value, embeddings, grad.reshape(value.shape), create_graph=True)[0]
-            return again, *nothing
+
+            def definition(embeddings: Tensor) -> Tensor:
+                x, others = _sets(embeddings, against, weight, ctx.call.ranks)
+                value: Tensor = objective.definition(x, others, draw).reshape(grad.shape)
+                return value
+
+            pull_back = torch.func.vjp(definition, embeddings)[1]
+            return pull_back(grad)[0], *nothing
         with torch.no_grad():
             gradient = _gradient(ctx, grad, embeddings, against, weight, draw, pull)
         if torch.is_grad_enabled():
@@ -225,7 +240,8 @@ class _Evaluate(torch.autograd.Function):
                 _evaluate(*(v if dim is None else v[i] for v, dim in zip(moved, in_dims, strict=True)))
                 for i in range(info.batch_size)
             ]
-            return tuple(torch.stack(parts) for parts in zip(*each, strict=True)), (0, 0)
+            values, pulls = zip(*each, strict=True)
+            return (torch.stack(values), torch.stack(pulls)), (0, 0)
         if in_dims[0] is None:
             moved[0] = moved[0].expand(info.batch_size, *moved[0].shape)
         if in_dims[2] is None and moved[2] is not None:
@@ -233,17 +249,17 @@ class _Evaluate(torch.autograd.Function):
         value, pull = _evaluate(*moved)
         if pull.numel() == 0:
             return (value, pull), (0, None)
-        return (value, pull.unflatten(0, (info.batch_size, -1))), (0, 0)
+        return (value, pull.view(info.batch_size, -1, *pull.shape[1:])), (0, 0)
 
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
     """Embeddings and others with one leading dimension; masked rows are zeros, whatever they were."""
-    x = embeddings.reshape(-1, *embeddings.shape[-2:])
+    x = as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:2])
         x = torch.where((weight != 0).unsqueeze(-1), x, 0)
     if against is not None and against.shape[-2] > 0:
-        against = unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1).reshape(len(x), -1, x.shape[-1])
+        against = as_sets(unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1))
     else:
         against = None
     return x, Others(against, weight, ranks)
@@ -259,20 +275,21 @@ def _gradient(
     pull: Tensor,
 ) -> Tensor:
     """The gradient by the embeddings, from what was kept, or anew."""
-    objective, ranks, reduction, needs_grad, scale = ctx.call
-    if reduction == "none":
+    call, objective = ctx.call, ctx.call.objective
+    if call.reduction == "none":
         assert embeddings is not None
-        x, others = _sets(embeddings, against, weight, ranks)
+        x, others = _sets(embeddings, against, weight, call.ranks)
         left = grad.reshape(x.shape[:2])
         gradient = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
     else:
-        if not needs_grad:  # a transform that did not say so
+        if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
-            x, others = _sets(embeddings, against, weight, ranks)
+            x, others = _sets(embeddings, against, weight, call.ranks)
             pull = objective.loss(x, others, draw, True)[1]
-        factor = grad if scale == 1 else scale * grad
+        factor = grad if call.scale == 1 else call.scale * grad
         gradient = objective.pull_back(pull, draw, factor.reshape(-1, 1, 1), ctx.shape[-1])
-    return gradient.reshape(ctx.shape)
+    by_embeddings: Tensor = gradient.reshape(ctx.shape)
+    return by_embeddings
 
 
 _evaluate: Callable[..., tuple[Tensor, Tensor]] = _Evaluate.apply

@@ -190,10 +190,15 @@ class Uniformity(Objective):
     def loss(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
-        sums, gradient = _sums_among(embeddings, self.relative, others, None, needs_grad)
-        total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
-        total += others.squares(embeddings)  # each point with itself
         mass = others.mass(embeddings)
+        fused = fused_mean_over_pairs(embeddings, self.relative, needs_grad=needs_grad) if others.is_alone else None
+        if fused is not None:
+            total, gradient = (mass * (mass - 1)) * fused[0], fused[1]
+            gradient = None if gradient is None else gradient.mul_((mass * (mass - 1))[:, None, None])
+        else:
+            sums, gradient = _sums_among(embeddings, self.relative, others, None, needs_grad)
+            total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
+        total = total + others.squares(embeddings)  # each point with itself
         value = self.kernel.log_self + torch.log(total / (mass * mass + others.fixed * mass))
         return value, None if gradient is None else gradient.div_(total[:, None, None])
 

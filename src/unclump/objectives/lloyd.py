@@ -53,9 +53,7 @@ def lloyd(
         return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean() / 2
     objective = Lloyd(len(samples))
     objective.fewest = 1
-    objective.draw = lambda _: full_precision(samples)  # type: ignore[method-assign]
-    result: Tensor = objective(x)
-    return result
+    return objective.with_draw(x, full_precision(samples).to(full_precision(x).dtype))
 
 
 def _in_domain(x: Tensor, samples: Tensor, distance: Distance, mask: Tensor | None) -> Tensor:
@@ -134,8 +132,13 @@ class Lloyd(Objective):
         """Samples for the points' dimension, dtype and device; of those on the sphere only the directions count."""
         if self.sampler is not None:
             return self.sampler(self.samples)
-        like = {"dtype": embeddings.dtype, "device": embeddings.device}
-        return standard_normal(self.samples, embeddings.shape[-1], generator=self.generator, **like)
+        return standard_normal(
+            self.samples,
+            embeddings.shape[-1],
+            generator=self.generator,
+            dtype=embeddings.dtype,
+            device=embeddings.device,
+        )
 
     def loss(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool

@@ -91,8 +91,10 @@ class _OfNeighbours(Objective):
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
         if others.is_alone and self.neighbours == "exact":
-            choices = {"distance": self.distance, "logarithm": self.logarithm}
-            if (fused := fused_mean_of_nearest(embeddings, needs_grad=needs_grad, **choices)) is not None:
+            fused = fused_mean_of_nearest(
+                embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
+            )
+            if fused is not None:
                 return fused
         shares = others.shares(embeddings)
         terms, gradient = self.terms(embeddings, others, draw, shares if needs_grad else None)

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
-from unclump._precision import apart, smallest_axis, take_rows
+from unclump._precision import apart, push_aside, take_rows
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sampling import uniform
@@ -50,9 +50,7 @@ def polarization(
     check_points(starts)
     check_same_dimension(x, starts, "starts")
     objective = Polarization(kernel, samples=len(starts), steps=steps)
-    objective.draw = starts.to  # type: ignore[method-assign]
-    result: Tensor = objective(x)
-    return result
+    return objective.with_draw(x, starts)
 
 
 def _emptiest(potential_at: Potential, starts: Float[Tensor, "b m d"], steps: int) -> Float[Tensor, "b 1 d"]:
@@ -104,8 +102,8 @@ class Polarization(Objective):
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
         """Starts for the points' dimension, dtype and device."""
-        like = {"dtype": embeddings.dtype, "device": embeddings.device}
-        return uniform(self.samples, embeddings.shape[-1], generator=self.generator, **like)
+        d, dtype, device = embeddings.shape[-1], embeddings.dtype, embeddings.device
+        return uniform(self.samples, d, generator=self.generator, dtype=dtype, device=device)
 
     def loss(
         self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
@@ -120,6 +118,7 @@ class Polarization(Objective):
 
         def potential_at(places: Tensor) -> tuple[Tensor, Tensor]:
             value, gradient = kernel_sum(places, self.kernel, table, right=shares)
+            assert gradient is not None
             return others.ranks.sum(value), others.ranks.sum(gradient)
 
         place = _emptiest(potential_at, draw.to(x.dtype).expand(len(x), -1, -1), self.steps)
@@ -139,5 +138,7 @@ class Polarization(Objective):
         points, number = nearest_among(x, others.ranks, fixed=others.against)
         coincide = (points == x).all(dim=-1, keepdim=True)
         own = torch.arange(x.shape[1], device=x.device).unsqueeze(-1) + others.ranks.before
-        by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1))
-        return x.scatter_add(-1, smallest_axis(x), torch.where(coincide, by, 0))
+        by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1)).to(x.dtype)
+        moved = x.clone()
+        push_aside(moved, x, torch.where(coincide, by, 0))
+        return moved

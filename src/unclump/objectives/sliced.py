@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_same_dimension
+from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import Circles, axis_circles, great_circles
 from unclump.objectives._base import Objective
@@ -66,12 +67,8 @@ def _with_circles(kind: "type[Sliced]", x: Tensor, circles: Circles) -> Tensor:
     check_count("the number of circles", len(circles))
     if circles.is_floating_point():
         check_same_dimension(x, circles, "circles")
-    objective = kind(len(circles))
-    objective.draw = lambda embeddings: (  # type: ignore[method-assign]
-        circles.to(embeddings.dtype) if circles.is_floating_point() else circles
-    )
-    result: Tensor = objective(x)
-    return result
+    circles = circles.to(full_precision(x).dtype) if circles.is_floating_point() else circles
+    return kind(len(circles)).with_draw(x, circles)
 
 
 def _to_ssw(n: int | Tensor) -> tuple[float | Tensor, float | Tensor]:

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._precision import apart, narrow, smallest_axis, widen
+from unclump._precision import apart, narrow, push_aside, widen
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import unit
 from unclump.kernels import Gaussian, Kernel, Relative
@@ -66,11 +66,11 @@ class LogDet(Objective):
         if mask is not None:
             mask = torch.cat([mask.new_ones(len(mask), others.fixed), mask], dim=1)
         value, gradient = _log_det(table, self.relative, mask)
-        count = table.shape[1] if mask is None else mask.sum(dim=1)
+        count = x.new_full((len(x),), float(table.shape[1])) if mask is None else mask.sum(dim=1)
         first = others.fixed + others.ranks.before
         own = gradient[:, first : first + x.shape[1]]
         value = narrow(value / count - self.kernel.log_self, x.dtype)
-        own = narrow(own / (count if mask is None else count[:, None, None]), x.dtype)
+        own = narrow(own / count[:, None, None], x.dtype)
         return value, unit_rows_backward(x, inverse_norms, own)
 
 
@@ -101,4 +101,5 @@ def _log_det(
     gradient = 2 * (pull.sum(dim=2, keepdim=True) * wide - pull @ wide)
     side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
     aside = 2 * apart(x.dtype) * (push * side).sum(dim=2, keepdim=True)
-    return -torch.linalg.slogdet(matrix).logabsdet, gradient.scatter_add(-1, smallest_axis(wide), aside)
+    push_aside(gradient, wide, aside)
+    return -torch.linalg.slogdet(matrix).logabsdet, gradient

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unclump.ops import native
 
-_LIBRARY = torch.library.Library("unclump", "DEF")
+_LIBRARY: Any = torch.library.Library("unclump", "DEF")  # type: ignore[no-untyped-call]
 
 
 def register(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:

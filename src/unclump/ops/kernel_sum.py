@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
-from unclump._precision import apart, exact_products, largest_slope, narrow, product, smallest_axis, take_rows
+from unclump._precision import apart, as_sets, exact_products, largest_slope, narrow, product, push_aside, take_rows
 from unclump.kernels import Kernel, kernel_by_name, name_of
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
@@ -58,11 +58,10 @@ def kernel_sum(
         >>> kernel_sum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), Riesz(s=2.0), needs_grad=False)[0]
         tensor([0.7500, 0.7500, 1.0000])
     """
-    points = x.detach().reshape(-1, *x.shape[-2:])
-    table = None if y is None else y.detach().reshape(-1, *y.shape[-2:])
-    weights = (None if one is None else one.detach().reshape(-1, one.shape[-1]) for one in (right, left))
+    table = None if y is None else as_sets(y.detach())
+    weights = (None if one is None else as_sets(one.detach().unsqueeze(-1))[..., 0] for one in (right, left))
     offset = (0 if y is None else y.shape[-2]) if itself is None else itself
-    sums, gradient = _kernel_sum(points, table, *weights, name_of(kernel), offset, first, needs_grad)
+    sums, gradient = _kernel_sum(as_sets(x.detach()), table, *weights, name_of(kernel), offset, first, needs_grad)
     return sums.view(x.shape[:-1]), gradient.view(x.shape) if needs_grad else None
 
 
@@ -114,13 +113,14 @@ def _kernel_sum(
     with exact_products(x.device):
         pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
         if math.prod(shape) <= block_entries(x):
-            sums, gradient = pairs.block(*(slice(0, size) for size in shape), needs_grad)
+            everything = [slice(0, size) for size in shape]
+            sums, gradient = pairs.block(everything[0], everything[1], everything[2], needs_grad)
         else:
             sums, gradient = x.new_zeros(x.shape[:2]), torch.zeros_like(x) if needs_grad else None
             for sets, rows, columns in set_blocks(*shape, block_entries(x)):
                 part, force = pairs.block(sets, rows, columns, needs_grad)
                 sums[sets, rows] += part
-                if gradient is not None:
+                if gradient is not None and force is not None:
                     gradient[sets, rows] += force
     return narrow(sums, x.dtype), x.new_empty(0) if gradient is None else narrow(gradient, x.dtype)
 
@@ -172,6 +172,7 @@ class _Pairs:
             vector, r2 = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
             value = slope = torch.exp(scale * r2 + offset)
             values = slopes = block.exp_().scatter_(2, near, value)
+            _fill_diagonal(values, diagonal, 0.0)  # where a block holds nothing but a point itself
         else:
             _fill_diagonal(block, diagonal, math.inf)
             near = block.argmin(dim=2, keepdim=True)
@@ -211,7 +212,7 @@ class _Pairs:
         chord = torch.where(coincide, apart(x.dtype), chord)
         numbers = torch.arange(rows.start, rows.stop, device=x.device).unsqueeze(-1) + self.itself
         push = (_phase(numbers + self.first) - _phase(near + self.first)).to(x.dtype)
-        vector.scatter_add_(-1, smallest_axis(x), torch.where(coincide, apart(x.dtype) * push, 0))
+        push_aside(vector, x, torch.where(coincide, apart(x.dtype) * push, 0))
         return vector, chord.square_()
 
 

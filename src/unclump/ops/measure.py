@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._precision import apart, smallest_axis
+from unclump._precision import apart, push_aside
 from unclump.ops.dispatch import has_native
 
 
@@ -52,8 +52,8 @@ def measure(
     if side is not None:
         coincide = chord == 0
         chord = torch.where(coincide, apart(x.dtype), chord)
-        push = torch.where(coincide, apart(x.dtype) * side, 0).unsqueeze(-1)
-        vector.scatter_add_(-1, smallest_axis(x), push)
+        push = torch.where(coincide, apart(x.dtype) * side.to(x.dtype), 0)
+        push_aside(vector, x, push.unsqueeze(-1))
     if distance == "squared":
         return Measured(chord.square(), vector.mul_(2), -1.0)
     if distance == "chordal":

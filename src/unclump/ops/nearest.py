@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
-from unclump._precision import add_product, exact_products, take_rows
+from unclump._precision import add_product, as_sets, exact_products, take_rows
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
 
@@ -46,11 +46,11 @@ def nearest(
         (tensor([1, 0, 1]), tensor([0.4000, 0.4000, 3.6000]))
     """
     index, r2 = _nearest(
-        x.detach().reshape(-1, *x.shape[-2:]),
-        None if y is None else y.detach().reshape(-1, *y.shape[-2:]),
-        None if mask is None else mask.reshape(-1, mask.shape[-1]),
+        as_sets(x.detach()),
+        None if y is None else as_sets(y.detach()),
+        None if mask is None else as_sets(mask.unsqueeze(-1))[..., 0],
         k,
-        (0 if y is None else -1) if itself is None else itself,
+        (0 if y is None else y.shape[-2]) if itself is None else itself,
     )
     return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
 
@@ -70,7 +70,7 @@ def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int)
 @register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, SymInt itself) -> (Tensor, Tensor)", _fake)
 def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if k == 1 and mask is None and len(x) == 1 and (y is None or itself < 0) and has_native(x, table):
+    if k == 1 and mask is None and len(x) == 1 and (y is None or itself >= y.shape[1]) and has_native(x, table):
         index = _native(x[0], None if y is None else y[0])[None]
         return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
     with exact_products(x.device):
@@ -88,7 +88,7 @@ def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: i
         for sets, rows, columns in set_blocks(*shape, block_entries(x)):
             here = x[sets, rows] - mean[sets]
             scores = add_product(offsets[sets, None, columns], here, centred[sets, columns].mT)
-            place = itself + rows.start - columns.start if itself >= 0 else -x.shape[1]
+            place = itself + rows.start - columns.start
             found = _measured(x[sets, rows], table[sets], scores, k, place, columns.start)
             both = [torch.cat(pair, dim=2) for pair in zip((index[sets, rows], r2[sets, rows]), found, strict=True)]
             nearer = both[1].topk(k, dim=2, largest=False)
@@ -112,15 +112,17 @@ def _measured(
     if -scores.shape[1] < itself < scores.shape[2]:
         scores.diagonal(itself, dim1=1, dim2=2).fill_(-math.inf)  # no point is its own neighbour
     best, index = scores.topk(min(k + _SPARE, scores.shape[2]), dim=2)
+    index, order = index.sort(dim=2)  # so that of several that are equally near the first is taken
+    best = best.gather(2, order)
     if first > 0:
         index += first
-    others = take_rows(table, index.flatten(1)).view(*index.shape, -1)  # (b, n, c, d)
+    others = take_rows(table, index.flatten(1)).view(*index.shape, table.shape[2])  # (b, n, c, d)
     r2 = vector_norm(x.unsqueeze(2) - others, dim=-1).square_().masked_fill_(best == -math.inf, math.inf)
     if index.shape[2] < k:
         missing = (0, k - index.shape[2])
         return pad(index, missing), pad(r2, missing, value=math.inf)
-    nearer = r2.topk(k, dim=2, largest=False)
-    return index.gather(2, nearer.indices), nearer.values
+    r2, order = r2.sort(dim=2, stable=True)
+    return index.gather(2, order[..., :k]), r2[..., :k].contiguous()
 
 
 def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:

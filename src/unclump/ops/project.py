@@ -46,10 +46,11 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
     # Divided by their largest entry, rows have norms between one and the root of d.
     smallest = torch.finfo(x.dtype).tiny
     largest = torch.maximum(x.amax(dim=-1, keepdim=True), -x.amin(dim=-1, keepdim=True))
-    y = x / largest.clamp_min(smallest)
+    scale = largest.clamp_min(smallest)
+    y = x / scale
     norm = vector_norm(y, dim=-1, keepdim=True)
     y /= norm.clamp_min(smallest)
-    inverse = (norm * largest).reciprocal_().clamp_max_(torch.finfo(x.dtype).max)
+    inverse = norm.reciprocal().div_(scale).clamp_max_(torch.finfo(x.dtype).max)
     return y, inverse.masked_fill_(largest == 0, 0)
 
 
@@ -80,6 +81,7 @@ class _Project(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(*inputs, *output)
+        ctx.save_for_forward(*output)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor, _: Tensor) -> Tensor:
@@ -90,6 +92,11 @@ class _Project(torch.autograd.Function):
             tangent = grad_output - (y * grad_output).sum(dim=-1, keepdim=True) * y
             return tangent / torch.where(norms > 0, norms, torch.inf)
         return unit_rows_backward(y, inverse_norms, grad_output)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Tensor) -> tuple[Tensor, None]:
+        y, inverse_norms = ctx.saved_tensors
+        return (tangent - (y * tangent).sum(dim=-1, keepdim=True) * y) * inverse_norms, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:

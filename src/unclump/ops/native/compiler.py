@@ -57,5 +57,5 @@ def _keep_until_any_file_changes(made: Any) -> None:
 @lru_cache(maxsize=1)
 def _all_files() -> str:
     """What tells the package's files from any others."""
-    files = sorted(Path(__file__).parent.parent.rglob("*.py"))
+    files = sorted(Path(__file__).parents[2].rglob("*.py"))
     return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

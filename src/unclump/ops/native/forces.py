@@ -92,11 +92,11 @@ def add_force(
 
 @compiled
 def add_escape(x: Points, i: int, weight: float, gradient: Float[np.ndarray, "n d"], row: int) -> None:
-    """Add a multiple of `unclump.ops.pairs.escape`: towards the axis most nearly orthogonal to the point."""
+    """Add a tangent vector towards the axis most nearly orthogonal to the point among the first; see `push_aside`."""
     axis, squared = 0, 0.0
     for j in range(x.shape[1]):
         squared += np.float64(x[i, j]) * np.float64(x[i, j])
-        if abs(x[i, j]) < abs(x[i, axis]):
+        if j < 8 and abs(x[i, j]) < abs(x[i, axis]):
             axis = j
     across = np.float64(x[i, axis])
     scale = weight / math.sqrt(1 + across * across * (squared - 2))  # the length of axis - across * x, at any norm of x
