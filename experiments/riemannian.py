@@ -40,7 +40,7 @@ class Raw(torch.nn.Module):
         self.objective = objective
 
     def forward(self, points):
-        return self.objective.value(points)
+        return self.objective(points)
 
 
 def run(*, n, d, way, objective, seed, steps, lr):

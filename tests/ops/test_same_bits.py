@@ -15,6 +15,7 @@ import torch
 
 import unclump as uc
 from tests.small_tables import seeded
+from unclump.ops import native
 from unclump.ops.kernel_sum import _native_kernel
 from unclump.ops.native import circle, distances, nearest, pairs, projection, rows
 from unclump.ops.native.compiler import compiled
@@ -83,12 +84,12 @@ def assert_same_everywhere(compute, *tensors):
 
 def sgd(x, grad, momentum_buffer=None, *, retraction="exp", rows_=None):
     choices = {"lr": 0.05, "momentum": 0.9, "retraction": retraction}
-    rows.sgd_update(x, grad, momentum_buffer, rows=rows_, **choices)
+    rows.sgd_update(x, grad, momentum_buffer, rows=rows_, threads=1, **choices)
 
 
 def adam(x, grad, exp_avg, exp_avg_sq, steps, *, retraction="exp", lazy=False, rows_=None):
     choices = {"lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-8, "retraction": retraction}
-    rows.adam_update(x, grad, exp_avg, exp_avg_sq, steps, rows=rows_, lazy=lazy, **choices)
+    rows.adam_update(x, grad, exp_avg, exp_avg_sq, steps, rows=rows_, lazy=lazy, threads=1, **choices)
 
 
 @pytest.mark.parametrize("retraction", ["exp", "project"])
@@ -170,15 +171,14 @@ def test_projection(n, d):
 @pytest.mark.parametrize("kind", ["chordal", "geodesic", "squared"])
 @each_size
 def test_distances(n, d, kind):
-    x, index, weights = unit(n, d), torch.arange(n).roll(1), table(n, 1, seed=1).flatten()
+    x = unit(n, d)
     x[-1] = x[-2]
-    assert_same_everywhere(lambda x, k: distances.distances(x, x, k, kind, 1e-3), x, index)
-    assert_same_everywhere(lambda a, x, k: distances.distances(a, x, k, kind, 0.0), unit(n, d, seed=2), x, index)
-    assert_same_everywhere(
-        lambda a, x, k, w: distances.distances_backward(a, x, k, kind, 0.0, w), unit(n, d, seed=2), x, index, weights
-    )
     for logarithm in (False, True):
-        mean = lambda x: distances.mean_of_nearest(x, kind=kind, logarithm=logarithm, apart=1e-3, wanted=True)  # noqa: B023, E731
+
+        def mean(x, logarithm=logarithm):
+            choices = {"distance": kind, "logarithm": logarithm}
+            return native.fused_mean_of_nearest(x.unsqueeze(0), needs_grad=True, **choices)
+
         assert_same_everywhere(mean, x)
 
 

@@ -464,7 +464,7 @@ def test_rows_without_a_direction_are_refused_by_number_before_anything_moves(ma
 
 def test_data_are_read_at_first_sight_and_not_again(points, monkeypatch):
     seen = []
-    monkeypatch.setattr("unclump.optim.groups.put_on_sphere", seen.append)
+    monkeypatch.setattr("unclump.optim.optimizers.put_on_sphere", seen.append)
     x = parameter(points(4, 3))
     optimizer = SphereAdam([x], lr=0.1)
     descend(optimizer, x, 5)

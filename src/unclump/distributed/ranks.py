@@ -90,13 +90,21 @@ def _local(x: Any) -> tuple[Tensor, Group]:
     return x.to_local(), x.device_mesh.get_group(0)
 
 
+@dataclass
 class Alone:
-    """A single process: its rows are all there are."""
+    """A single process: its rows are all there are.
 
-    rank, size, before = 0, 1, 0
+    Attributes:
+        counts: How many rows every rank has.
+        rank: The number of this process.
+        size: How many processes there are.
+        before: How many rows the ranks before it have.
+    """
 
-    def __init__(self, x: Float[Tensor, "*sets n d"]) -> None:
-        self.counts = [x.shape[-2]]
+    counts: list[int]
+    rank: int = 0
+    size: int = 1
+    before: int = 0
 
     @property
     def total(self) -> int:
@@ -251,4 +259,4 @@ class Ranks(Alone):
 def ranks_of(x: Tensor, gather: Gather, *same: object) -> Alone:
     """The ranks over which a table is spread, of which `x` are the rows here."""
     _, group, _ = rows_here(x, gather)
-    return Alone(x) if group is None else Ranks(x, group, *same)
+    return Alone([len(x)]) if group is None else Ranks(x, group, *same)

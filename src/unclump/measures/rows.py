@@ -35,11 +35,11 @@ def directions_on_ranks(x: Tensor, gather: Gather, *, at_least: int = 2) -> tupl
     """The same of a table that may be spread over ranks, and these: so many rows must there be on all together."""
     if gather is False:
         x = directions(x, at_least=at_least)
-        return x, Alone(x)
+        return x, Alone([len(x)])
     check_gather(gather)
     local, group, _ = rows_here(x, gather)
     x = directions(local, at_least=0)
-    ranks = Alone(x) if group is None else Ranks(x, group)
+    ranks = Alone([len(x)]) if group is None else Ranks(x, group)
     if ranks.total < at_least:
         raise ValueError(f"expected n >= {at_least} points, got {ranks.total} on {ranks.size} ranks; pass more rows")
     return x, ranks

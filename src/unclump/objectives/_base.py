@@ -78,12 +78,17 @@ class Objective(nn.Module):
     def _run(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
     ) -> Tensor:
-        check_choice("reduction", reduction, ("mean", "none"))
-        if reduction == "none" and self.gather is not False:
-            raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are not here")
-        embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
+        group, gradients_averaged = None, False
+        if reduction != "mean":
+            check_choice("reduction", reduction, ("mean", "none"))
+        if self.gather is not False:
+            if reduction == "none":
+                raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are away")
+            embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
         check_points(embeddings, at_least=self.fewest if against is None and self.gather is False else 0)
-        embeddings, ranks = full_precision(embeddings), Alone(embeddings)
+        if embeddings.dtype in (torch.float16, torch.bfloat16):
+            embeddings = full_precision(embeddings)
+        ranks = Alone([embeddings.shape[-2]])
         if against is not None:
             check_points(against, at_least=0)
             check_same_dimension(embeddings, against, "against")
@@ -92,7 +97,8 @@ class Objective(nn.Module):
             weight = self._checked(weight, embeddings)
         if group is not None:
             ranks = self._ranks(embeddings, against, weight, group)
-        self._check_company(embeddings, against, ranks)
+        if against is not None or self.gather is not False:
+            self._check_company(embeddings, against, ranks)
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction == "mean"
         scale = float(ranks.size) if gradients_averaged else 1.0
         draw = self.draw(embeddings) if draw is None else draw
@@ -254,7 +260,7 @@ class _Evaluate(torch.autograd.Function):
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
     """Embeddings and others with one leading dimension; masked rows are zeros, whatever they were."""
-    x = as_sets(embeddings)
+    x = embeddings.unsqueeze(0) if embeddings.ndim == 2 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:2])
         x = torch.where((weight != 0).unsqueeze(-1), x, 0)
@@ -262,7 +268,7 @@ def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ran
         against = as_sets(unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1))
     else:
         against = None
-    return x, Others(against, weight, ranks)
+    return x, Others(against, weight, ranks, against is None and weight is None and ranks.size == 1)
 
 
 def _gradient(

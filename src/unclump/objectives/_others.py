@@ -17,16 +17,13 @@ class Others:
         against: Unit points that do not move, the same on all ranks.
         weight: Of this rank's points; None for ones.
         ranks: The processes.
+        is_alone: Whether there is nobody and nothing else.
     """
 
     against: Float[Tensor, "b m d"] | None
     weight: Float[Tensor, "b n"] | None
     ranks: Alone
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether there is nobody and nothing else."""
-        return self.against is None and self.weight is None and self.ranks.size == 1
+    is_alone: bool
 
     @property
     def fixed(self) -> int:

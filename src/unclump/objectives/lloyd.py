@@ -13,7 +13,8 @@ from unclump.geometry.draws import standard_normal
 from unclump.geometry.sphere import angle
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
-from unclump.ops.measure import fused_quantisation_error, measure
+from unclump.ops.measure import measure
+from unclump.ops.native import fused_quantisation_error
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project, unit_rows, unit_rows_backward
 
@@ -147,15 +148,19 @@ class Lloyd(Objective):
             return fused
         x, inverse_norms = unit_rows(embeddings)
         samples = unit_rows(draw)[0].expand(len(x), -1, -1)
-        table = others.with_fixed(x)
-        near = nearest(samples, table, mask=others.mask_with_fixed)[0][..., 0]
+        table, mask = others.with_fixed(x), others.mask_with_fixed
+        is_empty = table.shape[1] == 0  # a process without rows: antipodes stand for them, and are nearest to nothing
+        table, mask = (-samples, table.new_zeros(samples.shape[:2]) > 0) if is_empty else (table, mask)
+        near = nearest(samples, table, mask=mask)[0][..., 0]
         measured = measure(samples, take_rows(table, near), distance="geodesic")
-        least = others.ranks.minimum(measured.distance)
+        least = others.ranks.minimum(measured.distance.fill_(torch.inf) if is_empty else measured.distance)
         value = least.square().mean(dim=1) / 2
         if not needs_grad:
             return value, None
         mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
         slope = torch.where(mine, least / least.shape[1], 0).unsqueeze(-1)
+        if is_empty:
+            return value, torch.zeros_like(embeddings)
         pulls = measured.by_point * (slope * measured.sign)
         gradient = add_rows(torch.zeros_like(x), (near - others.fixed).clamp_min(0), pulls)
         return value, unit_rows_backward(x, inverse_norms, gradient)

@@ -12,7 +12,8 @@ from unclump.distributed.ranks import Gather
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.ops import faiss_search
-from unclump.ops.measure import fused_mean_of_nearest, measure
+from unclump.ops.measure import measure
+from unclump.ops.native import fused_mean_of_nearest
 from unclump.ops.project import project, unit_rows, unit_rows_backward
 
 

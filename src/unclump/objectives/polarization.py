@@ -58,12 +58,17 @@ def _emptiest(potential_at: Potential, starts: Float[Tensor, "b m d"], steps: in
     potential, gradient = potential_at(starts)
     best = potential.argsort(dim=1)[:, :_REFINED]
     place, potential, gradient = take_rows(starts, best), potential.gather(1, best), take_rows(gradient, best)
+    gradient, rounding = tangent(place, gradient), 8 * torch.finfo(place.dtype).eps
     stride = torch.full_like(potential, 0.25)  # radians; longer after a step down, shorter after one up
     for _ in range(steps):
-        step = -stride.unsqueeze(-1) * unit(tangent(place, gradient))
+        step = -stride.unsqueeze(-1) * unit(gradient)
         trial = unit(exp(place, step))
         trial_potential, trial_gradient = potential_at(trial)
-        down = trial_potential < potential
+        trial_gradient = tangent(trial, trial_gradient)
+        # Near the bottom the potential is flat to rounding, and the gradient tells more.
+        level = (trial_potential - potential).abs() <= rounding * potential.abs()
+        flatter = trial_gradient.square().sum(dim=-1) < gradient.square().sum(dim=-1)
+        down = torch.where(level, flatter, trial_potential < potential)
         place = torch.where(down.unsqueeze(-1), trial, place)
         gradient = torch.where(down.unsqueeze(-1), trial_gradient, gradient)
         potential = torch.where(down, trial_potential, potential)

@@ -110,6 +110,8 @@ def _kernel_sum(
     first: int, needs_grad: bool,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     shape = len(x), x.shape[1], x.shape[1] if y is None else y.shape[1]
+    if 0 in shape:  # a process may have no rows
+        return torch.zeros_like(x[..., 0]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
     with exact_products(x.device):
         pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
         if math.prod(shape) <= block_entries(x):

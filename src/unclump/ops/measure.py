@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._precision import apart, push_aside
-from unclump.ops.dispatch import has_native
 
 
 @dataclass(frozen=True)
@@ -66,32 +65,3 @@ def measure(
     slope = torch.where(slope.isinf(), 0, slope).unsqueeze(-1)
     by_point = torch.where(far, total.neg_(), vector).mul_(slope)
     return Measured(2 * torch.atan2(chord, length), by_point, torch.where(far, 1.0, -1.0).to(x.dtype))
-
-
-def fused_mean_of_nearest(
-    embeddings: Float[Tensor, "b n d"], *, distance: str, logarithm: bool, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
-    """Minus the mean distance, or its logarithm, of the embeddings' directions to the nearest other, in one pass.
-
-    With the gradient by the embeddings; None where no compiled loop does it.
-    """
-    if len(embeddings) != 1 or not has_native(embeddings):
-        return None
-    from unclump.ops.native import distances as loops
-
-    value, gradient = loops.mean_of_nearest(
-        embeddings[0], kind=distance, logarithm=logarithm, apart=apart(embeddings.dtype), wanted=needs_grad
-    )
-    return value.unsqueeze(0), None if gradient is None else gradient.unsqueeze(0)
-
-
-def fused_quantisation_error(
-    embeddings: Float[Tensor, "b n d"], samples: Float[Tensor, "m d"], *, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
-    """Half the mean squared angle of the samples' directions to the nearest of the embeddings'; the same otherwise."""
-    if len(embeddings) != 1 or not has_native(embeddings, samples):
-        return None
-    from unclump.ops.native import distances as loops
-
-    value, gradient = loops.mean_square_to_nearest(embeddings[0], samples, wanted=needs_grad)
-    return value.unsqueeze(0), None if gradient is None else gradient.unsqueeze(0)

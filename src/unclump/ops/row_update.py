@@ -9,7 +9,7 @@ A vector that is parallel to u, as the momentum is, turns with it. `update_rows`
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -182,11 +182,12 @@ def update_rows(
     """
     together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
     for x, grad, state in zip(parameters, gradients, states, strict=True):
-        if lazy or grad.is_sparse or torch.compiler.is_compiling() or native.usable(x, grad):
+        alone = lazy or grad.is_sparse or torch.compiler.is_compiling() or (native.ENABLED and x.is_cpu)
+        if alone:
             _update_alone(update, x, grad, state, lazy)
         else:
             together.append((x, grad, state))
-    for group in _alike([x for x, _, _ in together]):
+    for group in _alike([x for x, _, _ in together]) if together else ():
         members = [entry for entry in together if any(entry[0] is x for x in group)]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
@@ -267,11 +268,17 @@ def in_place(
     """
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
-    if native.usable(*numbers) and all(table.is_contiguous() for table in tables):
-        loop = _fused(update, lazy=lazy)
-        if loop is not None:
-            loop(x, grad.contiguous(), *state, rows=None if rows is None else rows.contiguous())
-            return
+    fused = update.func is adam_update or (update.func is sgd_update and not lazy)
+    if fused and native.usable(*numbers) and all(table.is_contiguous() for table in tables):
+        several = native.threads(grad.numel(), at_least=2**13)
+        from unclump.ops.native import rows as loops
+
+        named = None if rows is None else rows.contiguous()
+        if update.func is adam_update:
+            loops.adam_update(x, grad.contiguous(), *state, rows=named, lazy=lazy, threads=several, **update.keywords)  # type: ignore[arg-type]
+        else:
+            loops.sgd_update(x, grad.contiguous(), *state, rows=named, threads=several, **update.keywords)
+        return
     if rows is not None:
         named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()
         rows, grad = named.indices()[0], named.values()
@@ -289,14 +296,3 @@ def in_place(
         for table, value in zip((x, *state), new, strict=True):
             if table is not None and value is not None:
                 table[touched] = value.to(table.dtype)
-
-
-def _fused(update: Update, *, lazy: bool) -> Callable[..., None] | None:
-    """The loop that does what `update` says, in place; None where there is none."""
-    from unclump.ops.native import rows as loops
-
-    if update.func is adam_update:
-        return partial(loops.adam_update, lazy=lazy, **update.keywords)
-    if update.func is sgd_update and not lazy:
-        return partial(loops.sgd_update, **update.keywords)
-    return None

@@ -10,23 +10,96 @@ sphere by the rounding (up to 2^-9 in bfloat16), and a step smaller than that is
 Gradients of an `nn.Embedding(sparse=True)` touch only the rows they name: state and step count are each row's own.
 """
 
+from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
+from typing import Any, overload
 
 import torch
 from torch import Tensor
-from torch.optim.optimizer import ParamsT
+from torch.optim.optimizer import Optimizer, ParamsT
 
 from unclump._precision import full_precision
-from unclump.ops.row_update import adam_update, sgd_update, update_rows
+from unclump.ops.row_update import adam_update, put_on_sphere, sgd_update, update_rows
 from unclump.optim.groups import (
     Group,
-    SphereOptimizer,
     check_betas,
     check_not_negative,
+    check_options,
+    check_point_parameter,
     euclidean_adam,
     euclidean_sgd,
-    signed_lr,
 )
+
+
+class SphereOptimizer(Optimizer):
+    """What both optimisers are, but for three things: checks of their own options, first state, and updates."""
+
+    def _check(self, options: Group) -> None:
+        """Refuse what only this optimiser can judge, among the options of a group."""
+        raise NotImplementedError
+
+    def _first_state(self, x: Tensor) -> Group:
+        """The state of points that have not moved yet."""
+        raise NotImplementedError
+
+    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Move parameters on the sphere."""
+        raise NotImplementedError
+
+    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
+        """Move parameters of a group that is Euclidean, as torch does."""
+        raise NotImplementedError
+
+    def add_param_group(self, param_group: Group) -> None:
+        check_options(param_group, self.defaults)
+        self._check({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+        try:
+            for x in self.param_groups[-1]["params"] if self.param_groups[-1]["sphere"] else ():
+                check_point_parameter(x)
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+
+    def load_state_dict(self, state_dict: Group) -> None:
+        """As torch does it, but that sphere groups get their state as it was saved.
+
+        Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
+        """
+        state_dict = deepcopy(state_dict)
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for x, number in zip(group["params"], saved["params"], strict=True):
+                if group["sphere"] and number in state_dict["state"]:
+                    self.state[x] = {
+                        name: value.to(x.device) if isinstance(value, Tensor) else value
+                        for name, value in state_dict["state"][number].items()
+                    }
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        groups = [(group, [x for x in group["params"] if x.grad is not None]) for group in self.param_groups]
+        new = [x for group, parameters in groups if group["sphere"] for x in parameters if not self.state[x]]
+        if new:  # all of them are checked before anything moves
+            put_on_sphere(new)
+            for x in new:
+                self.state[x] = self._first_state(x)
+        for group, parameters in groups:
+            update = self._update_points if group["sphere"] else self._update_others
+            update(group, parameters, [x.grad for x in parameters])
+        return loss
 
 
 class SphereSGD(SphereOptimizer):
@@ -83,7 +156,12 @@ class SphereSGD(SphereOptimizer):
         return {"momentum_buffer": None}
 
     def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        update = partial(sgd_update, lr=signed_lr(group), momentum=group["momentum"], retraction=group["retraction"])
+        update = partial(
+            sgd_update,
+            lr=-group["lr"] if group["maximize"] else group["lr"],
+            momentum=group["momentum"],
+            retraction=group["retraction"],
+        )
         for x in parameters:
             state = self.state[x]
             if state["momentum_buffer"] is None and group["momentum"] != 0:
@@ -169,7 +247,7 @@ class SphereAdam(SphereOptimizer):
 
     def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
         choices = {name: group[name] for name in ("betas", "eps", "retraction")}
-        update = partial(adam_update, lr=signed_lr(group), **choices)
+        update = partial(adam_update, lr=-group["lr"] if group["maximize"] else group["lr"], **choices)
         names = "exp_avg", "exp_avg_sq", "steps"
         states = [tuple(self.state[x][name] for name in names) for x in parameters]
         update_rows(update, parameters, gradients, states, lazy=group["lazy"])

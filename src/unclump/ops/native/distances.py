@@ -23,21 +23,6 @@ Lengths = Float32[np.ndarray, " n"]
 Numbers = Int[np.ndarray, " n"]
 
 
-def mean_of_nearest(
-    embeddings: Float32[Tensor, "n d"], *, kind: str, logarithm: bool, apart: float, wanted: bool
-) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
-    """Minus the mean distance of the embeddings' directions to the nearest other one, or minus that of its logarithm.
-
-    The gradient, where it is wanted, is that by the embeddings.
-    """
-    (given,), n = _arrays(embeddings), len(embeddings)
-    gradient = np.empty_like(given if wanted else given[:0])
-    several = threads(n * n, at_least=_A_THREAD)
-    choices = kind == "geodesic", kind == "squared", logarithm, apart
-    value = _mean_of_nearest_by_team(given, *choices, gradient, several)
-    return embeddings.new_full((), value), torch.from_numpy(gradient) if wanted else None
-
-
 def mean_square_to_nearest(
     embeddings: Float32[Tensor, "n d"], samples: Float32[Tensor, "m d"], *, wanted: bool
 ) -> tuple[Float32[Tensor, ""], Float32[Tensor, "n d"] | None]:
@@ -47,26 +32,6 @@ def mean_square_to_nearest(
     several = threads(len(given) * len(drawn), at_least=_A_THREAD)
     value = _mean_square_to_nearest_by_team(drawn, given, gradient, several)
     return embeddings.new_full((), value), torch.from_numpy(gradient) if wanted else None
-
-
-def distances(samples: Tensor, x: Tensor, index: Tensor, kind: str, apart: float) -> Tensor:
-    """Distances of the samples to the points with these numbers: "chordal", "geodesic" or "squared".
-
-    Coinciding ones are taken to be `apart`; samples are the points themselves where it is not zero.
-    """
-    result = samples.new_empty(len(samples))
-    _distances(*_arrays(samples, x, index), kind == "geodesic", apart, result.numpy())
-    return result.square() if kind == "squared" else result
-
-
-def distances_backward(
-    samples: Tensor, x: Tensor, index: Tensor, kind: str, apart: float, weights: Tensor
-) -> tuple[Tensor, Tensor]:
-    """The gradients of the weighted sum of `distances` by samples and points."""
-    by_samples, by_points = torch.zeros_like(samples), torch.zeros_like(x)
-    arrays = *_arrays(samples, x, index), kind == "geodesic", kind == "squared", apart
-    _distances_backward(*arrays, *_arrays(weights, by_samples, by_points))
-    return by_samples, by_points
 
 
 def _arrays(*tensors: Tensor) -> tuple[np.ndarray, ...]:
@@ -85,34 +50,10 @@ def _squares(samples: Points, i: int, x: Points, k: int) -> tuple[Any, Any]:
 
 
 @compiled
-def _distances(samples: Points, x: Points, index: Numbers, geodesic: bool, apart: float, result: Lengths) -> None:
-    for i in range(len(samples)):
-        r2, s2 = _squares(samples, i, x, index[i])
-        chord = apart if r2 == 0 else math.sqrt(r2)
-        result[i] = 2 * math.atan2(chord, math.sqrt(s2)) if geodesic else chord
-
-
-@compiled
-def _distances_backward(
-    samples: Points, x: Points, index: Numbers, geodesic: bool, squared: bool, apart: float,
-    weights: Lengths, by_samples: Points, by_points: Points,
-) -> None:  # fmt: skip
-    for i in range(len(samples)):
-        r2, s2 = _squares(samples, i, x, index[i])
-        chord = apart if r2 == 0 else math.sqrt(r2)
-        slope, along = _slopes(chord, s2, weights[i], geodesic, squared)
-        around, aside = _taken_apart(slope, i, index[i], r2, apart)
-        _add(samples, i, x, index[i], around, along, by_samples, i)
-        _add(samples, i, x, index[i], -around, along, by_points, index[i])
-        if aside != 0:
-            add_escape(x, i, aside, by_samples, i)
-            add_escape(x, i, -aside, by_points, index[i])
-
-
-@compiled
-def _mean_of_nearest_by_team(
+def mean_of_nearest(
     given: Points, geodesic: bool, squared: bool, logarithm: bool, apart: float, gradient: Points, threads: int
 ) -> float:
+    """Minus the mean distance of directions to the nearest other one, or of its logarithm; the gradient by `given`."""
     n, d = given.shape
     x, inverse_norms, squares = (
         np.zeros((padded(n), d), np.float32),

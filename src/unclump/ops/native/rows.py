@@ -1,4 +1,4 @@
-r"""The update rules of `unclump._updates`, one pass over the rows: same formulas, same names."""
+r"""The update rules of `unclump.ops.row_update`, one pass over the rows: same formulas, same names."""
 
 import math
 
@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.ops.native.compiler import compiled, compiled_in_any_order
-from unclump.ops.native.projection import arrays, dot, threads_for
+from unclump.ops.native.projection import dot
 from unclump.ops.native.team import team
 
 _SCATTER = np.uint64(0x9E3779B97F4A7C15)  # odd, and without a pattern: the high bits of its multiples fall everywhere
@@ -28,12 +28,14 @@ def sgd_update(
     lr: float,
     momentum: float,
     retraction: str,
+    threads: int,
 ) -> None:
     """`row_update.sgd_update`, in place: on all rows, or on those named, by the sum of each one's gradients."""
-    tables = arrays(x, grad, momentum_buffer, rows)
+    tables = [None if table is None else table.detach().numpy() for table in (x, grad, momentum_buffer, rows)]
     choices = float(lr), float(momentum), retraction == "exp"
-    _sgd_by_team(*tables, *choices, threads_for(grad))
-    _changed(x, momentum_buffer)
+    _sgd_by_team(*tables, *choices, threads)
+    # Autograd must refuse a backward pass through values that are no longer there.
+    torch.autograd.graph.increment_version([table for table in (x, momentum_buffer) if table is not None])
 
 
 def adam_update(
@@ -49,21 +51,16 @@ def adam_update(
     betas: tuple[float, float],
     eps: float,
     retraction: str,
+    threads: int,
 ) -> None:
     """`row_update.adam_update`, in place: on all rows; on those named, by the sum of each one's gradients; or
     where `lazy` on those with a gradient.
     """
-    tables = arrays(x, grad, exp_avg, exp_avg_sq, steps, rows)
+    given = (x, grad, exp_avg, exp_avg_sq, steps, rows)
+    tables = [None if table is None else table.detach().numpy() for table in given]
     choices = lazy, float(lr), float(betas[0]), float(betas[1]), float(eps), retraction == "exp"
-    _adam_by_team(*tables, *choices, threads_for(grad))
-    _changed(x, exp_avg, exp_avg_sq, steps)
-
-
-def _changed(*tensors: Tensor | None) -> None:
-    """Tell autograd, which must refuse a backward pass through values that are no longer there."""
-    for tensor in tensors:
-        if tensor is not None:
-            torch.autograd.graph.increment_version(tensor)
+    _adam_by_team(*tables, *choices, threads)
+    torch.autograd.graph.increment_version([x, exp_avg, exp_avg_sq, steps])
 
 
 @compiled
