@@ -6,6 +6,7 @@ of autograd holds both. Shapes here are (b, n, d): b separate sets.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -298,4 +299,6 @@ def _gradient(
     return by_embeddings
 
 
+# Torch looks at the signature at every call: this saves it the making.
+_Evaluate.forward.__signature__ = signature(_Evaluate.forward)  # type: ignore[attr-defined]
 _evaluate: Callable[..., tuple[Tensor, Tensor]] = _Evaluate.apply

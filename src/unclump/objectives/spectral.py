@@ -98,7 +98,9 @@ def _log_det(
     matrix = matrix + n * torch.finfo(matrix.dtype).eps * itself
     weights = -2 * torch.linalg.inv(matrix) * slopes
     pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
-    gradient = 2 * (pull.sum(dim=2, keepdim=True) * wide - pull @ wide)
+    # Near antipodes the part of x - y that is normal to the sphere would drown the rest: -x - y has another one.
+    along = torch.where(r2 > 3.9, -pull, pull).sum(dim=2, keepdim=True)
+    gradient = 2 * (along * wide - pull @ wide)
     side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
     aside = 2 * apart(x.dtype) * (push * side).sum(dim=2, keepdim=True)
     push_aside(gradient, wide, aside)
