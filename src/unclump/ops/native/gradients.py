@@ -30,14 +30,6 @@ def single(number: float) -> float:
 
 
 @compiled
-def collected(gradients: Gradients) -> Points:
-    """The gradient by both points, of both orders."""
-    result = np.empty(gradients.shape[1:], np.float32)
-    _collect(gradients, 4.0, result, 0, len(result))
-    return result
-
-
-@compiled
 def _collect(gradients: Gradients, factor: float, result: Points, start: int, stop: int) -> None:
     """The sum of the threads' gradients, times a factor."""
     for i in range(start, stop):

@@ -30,14 +30,6 @@ class Laid(NamedTuple):
 
 
 @compiled
-def lay_out(given: Points) -> Laid:
-    points: Laid = _room(*given.shape)
-    points.x[: len(given)] = given
-    _lay_out_rows(points, 0, len(given))
-    return points
-
-
-@compiled
 def project_and_lay_out(given: Points, threads: int) -> tuple[Laid, Single]:
     """The directions of the embeddings given, and one over their norms."""
     points, inverse = _room(*given.shape), np.empty(len(given), np.float32)

@@ -8,7 +8,6 @@ A block has the later points of its pairs for rows and the earlier ones for colu
 """
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,10 +24,9 @@ from unclump.ops.native.gradients import (
     add_gradient,
     collect_by_embeddings,
     collect_by_embeddings_by_team,
-    collected,
     single,
 )
-from unclump.ops.native.layout import Laid, lay_out, project_and_lay_out
+from unclump.ops.native.layout import Laid, project_and_lay_out
 from unclump.ops.native.product import (
     BLOCK,
     STRIDE,
@@ -65,23 +63,6 @@ class OfKernel:
     """Its derivative by the squared chord, bounded."""
     apart: float
     """How far apart pairs are taken to be that are nearer than the precision."""
-
-
-def kernel_sum(
-    x: Float32[Tensor, "n d"], blocks: Iterable[tuple[slice, slice]], kernel: OfKernel, *, wanted: bool, most: int
-) -> tuple[float, Float32[Tensor, "n d"] | None]:
-    """The sum of a kernel over the pairs of these blocks, each in both orders; and if it is wanted, its gradient.
-
-    Args:
-        x: Points on the sphere.
-        blocks: The earlier and the later points of the pairs; the same points, or others.
-        kernel: Any that is smooth enough.
-        wanted: Whether the gradient is.
-        most: How many threads may be used: each has a gradient of its own.
-    """
-    points = lay_out(x.detach().contiguous().numpy())
-    total, gradients = _sum_over_pairs(points, small_blocks(blocks), kernel, wanted=wanted, most=most)
-    return single(2 * total), torch.from_numpy(collected(gradients)) if wanted else None
 
 
 def mean_over_pairs(

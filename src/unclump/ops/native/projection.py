@@ -22,14 +22,6 @@ def arrays(*tensors: Tensor | None) -> tuple[Any, ...]:
     return tuple(None if tensor is None else tensor.detach().numpy() for tensor in tensors)
 
 
-def inverse_norms(x: Tensor) -> Tensor:
-    """`unclump.geometry.sphere.inverse_norms` of float32."""
-    inverse = x.new_empty(x.shape[:-1])
-    tables = arrays(_rows(x.contiguous()), inverse.view(-1))
-    _inverse_norms_by_team(*tables, threads_for(x))
-    return inverse
-
-
 def project(x: Tensor) -> tuple[Tensor, Tensor]:
     """`unclump.geometry.sphere.project` of float32, and one over the norms."""
     x = x.detach().contiguous()
@@ -57,11 +49,6 @@ def threads_for(x: Tensor) -> int:
 
 
 @compiled
-def _inverse_norms_by_team(x: Points, inverse: Float[np.ndarray, " n"], threads: int) -> None:
-    team(_inverse_norms, (x, inverse), len(x), threads)
-
-
-@compiled
 def _project_by_team(x: Points, inverse: Float[np.ndarray, " n"], y: Points, threads: int) -> None:
     team(project_rows, (x, inverse, y), len(x), threads)
 
@@ -77,12 +64,6 @@ def _project_backward_by_team(
 def one_over(norm: float) -> float:
     """One over a norm; where single precision does not hold it, the largest number."""
     return min(1 / norm, LARGEST) if norm != 0 else 0.0
-
-
-@compiled_in_any_order
-def _inverse_norms(x: Points, inverse: Float[np.ndarray, " n"], start: int, stop: int) -> None:
-    for i in range(start, stop):
-        inverse[i] = one_over(math.sqrt(squared_norm(x, i)))
 
 
 @compiled_in_any_order
