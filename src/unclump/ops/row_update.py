@@ -156,7 +156,7 @@ def put_on_sphere(tables: Sequence[Tensor]) -> None:
 
     The others keep every bit. Rows without a direction are refused, which reads the data: one flag for all tables.
     """
-    groups = [(_rows_of(group), group) for group in _alike(tables)]
+    groups = [(_rows_of(group), group) for group in ([tables[i] for i in places] for places in _alike(tables))]
     if groups and not torch.compiler.is_compiling():
         sizes = [rows.abs().amax(dim=-1) for rows, _ in groups]
         if not all(torch.stack([((size > 0) & (size < torch.inf)).all() for size in sizes]).tolist()):
@@ -182,13 +182,12 @@ def update_rows(
     """
     together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
     for x, grad, state in zip(parameters, gradients, states, strict=True):
-        alone = lazy or grad.is_sparse or torch.compiler.is_compiling() or (native.ENABLED and x.is_cpu)
-        if alone:
+        if lazy or grad.is_sparse or torch.compiler.is_compiling() or (native.ENABLED and x.is_cpu):
             _update_alone(update, x, grad, state, lazy)
         else:
             together.append((x, grad, state))
-    for group in _alike([x for x, _, _ in together]) if together else ():
-        members = [entry for entry in together if any(entry[0] is x for x in group)]
+    for places in _alike([x for x, _, _ in together]) if together else ():
+        members = [together[i] for i in places]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
             continue
@@ -219,11 +218,11 @@ def _update_alone(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor |
     in_place(update, _rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
 
 
-def _alike(tables: Sequence[Tensor]) -> list[list[Tensor]]:
-    """Tables of the same width, dtype and device, which can be one."""
-    groups: dict[object, list[Tensor]] = {}
-    for table in tables:
-        groups.setdefault((table.shape[-1], table.dtype, table.device), []).append(table)
+def _alike(tables: Sequence[Tensor]) -> list[list[int]]:
+    """The places of tables of the same width, dtype and device, which can be one."""
+    groups: dict[object, list[int]] = {}
+    for place, table in enumerate(tables):
+        groups.setdefault((table.shape[-1], table.dtype, table.device), []).append(place)
     return list(groups.values())
 
 
