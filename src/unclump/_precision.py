@@ -52,8 +52,8 @@ def push_aside(vector: Float[Tensor, "b n d"], x: Float[Tensor, "b n d"], by: Fl
     The axis is that of the smallest of the first coordinates: of eight, one is small enough. The part that is normal to
     the sphere is taken away where gradients are projected.
     """
-    axis = x[..., :8].abs().argmin(dim=-1, keepdim=True)
-    vector.scatter_add_(-1, axis, by * torch.rsqrt(1 - x.gather(-1, axis).square()))
+    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
+    vector.scatter_add_(-1, axis, by * torch.rsqrt(1 - smallest))
 
 
 @contextmanager

@@ -15,8 +15,8 @@ def nearest_among(
     *,
     fixed: Float[Tensor, "b m d"] | None = None,
     mask: Bool[Tensor, "b n"] | None = None,
-) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"]]:
-    """The nearest other of every point, on any rank or among fixed points: where it is, and its number.
+) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Float[Tensor, "b n"]]:
+    """The nearest other of every point, on any rank or among fixed points: where it is, its number, and squared chord.
 
     Numbers count through all ranks; fixed points have -1. Of several that are equally near on different ranks, the
     first. With more than one rank there is one set.
@@ -41,4 +41,4 @@ def nearest_among(
         nearer = (chords < r2) | ((chords == r2) & (number < numbers))
         points = torch.where(nearer.unsqueeze(-1), take_rows(y.unsqueeze(0), index), points)
         numbers, r2 = torch.where(nearer, number, numbers), torch.where(nearer, chords, r2)
-    return points, numbers
+    return points, numbers, r2

@@ -56,8 +56,6 @@ class Others:
         """The sum of the squared weights of all points, on all ranks."""
         return self.mass(x) if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=1))
 
-    def shares(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n"]:
-        """The part of every point here in a mean over all points."""
-        if self.weight is None:
-            return x.new_full(x.shape[:2], 1 / self.ranks.total)
-        return self.weight / self.mass(x).unsqueeze(1)
+    def shares(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n"] | float:
+        """The part of every point here in a mean over all points; without weights, the same for all."""
+        return 1 / self.ranks.total if self.weight is None else self.weight / self.mass(x).unsqueeze(1)

@@ -149,20 +149,21 @@ class Lloyd(Objective):
         x, inverse_norms = unit_rows(embeddings)
         samples = unit_rows(draw)[0].expand(len(x), -1, -1)
         table, mask = others.with_fixed(x), others.mask_with_fixed
-        is_empty = table.shape[1] == 0  # a process without rows: antipodes stand for them, and are nearest to nothing
-        table, mask = (-samples, table.new_zeros(samples.shape[:2]) > 0) if is_empty else (table, mask)
-        near = nearest(samples, table, mask=mask)[0][..., 0]
-        measured = measure(samples, take_rows(table, near), distance="geodesic")
-        least = others.ranks.minimum(measured.distance.fill_(torch.inf) if is_empty else measured.distance)
+        if table.shape[1] == 0:  # a process without rows, to which no sample is nearest
+            least = others.ranks.minimum(samples.new_full(samples.shape[:2], torch.inf))
+            others.ranks.is_first(least.isinf())
+            return least.square().mean(dim=1) / 2, torch.zeros_like(embeddings)
+        near, r2 = (one[..., 0] for one in nearest(samples, table, mask=mask))
+        measured = measure(samples, take_rows(table, near), r2, distance="geodesic")
+        least = others.ranks.minimum(measured.distance)
         value = least.square().mean(dim=1) / 2
         if not needs_grad:
             return value, None
-        mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
-        slope = torch.where(mine, least / least.shape[1], 0).unsqueeze(-1)
-        if is_empty:
-            return value, torch.zeros_like(embeddings)
-        pulls = measured.by_point * (slope * measured.sign)
-        gradient = add_rows(torch.zeros_like(x), (near - others.fixed).clamp_min(0), pulls)
+        slope = measured.slope * measured.sign * (least / least.shape[1])
+        if not others.is_alone:
+            mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
+            slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
+        gradient = add_rows(torch.zeros_like(x), near, measured.vector.mul_(slope.unsqueeze(-1)))
         return value, unit_rows_backward(x, inverse_norms, gradient)
 
     def definition(

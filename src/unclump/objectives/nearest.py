@@ -1,7 +1,7 @@
 r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
@@ -97,45 +97,44 @@ class _OfNeighbours(Objective):
             )
             if fused is not None:
                 return fused
-        shares = others.shares(embeddings)
-        terms, gradient = self.terms(embeddings, others, draw, shares if needs_grad else None)
-        if others.mask is not None:
-            terms = torch.where(others.mask, terms, 0)
-        return others.ranks.sum((shares * terms).sum(dim=1)), gradient
+        terms, gradient = self.terms(embeddings, others, draw, others.shares(embeddings) if needs_grad else None)
+        return self._mean(terms, embeddings, others), gradient
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
+        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | float | None
     ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
         x, inverse_norms = unit_rows(embeddings)
-        points, numbers, side = self._search(x, others)
-        measured = measure(x, points, distance=self.distance, side=side)
+        points, numbers, r2 = self._search(x, others)
+        measured = measure(x, points, r2, distance=self.distance, follows=self._follows(numbers, others))
         terms = self._term(measured.distance)
         if left is None:
             return terms, None
-        slope = -left / measured.distance if self.logarithm else -left
-        gradient = measured.by_point.mul_(slope.unsqueeze(-1))
-        by_others = gradient * measured.sign
+        slope = (measured.slope / measured.distance if self.logarithm else measured.slope) * -left
+        gradient = measured.vector * slope.unsqueeze(-1)
+        by_others = slope * measured.sign
         if others.against is not None:
-            by_others.masked_fill_((numbers < 0).unsqueeze(-1), 0)
+            by_others = by_others.masked_fill_(numbers < 0, 0)
             numbers = numbers.clamp_min(0)
-        gradient = others.ranks.add_back(gradient, numbers, by_others)
+        gradient = others.ranks.add_back(gradient, numbers, measured.vector.mul_(by_others.unsqueeze(-1)))
         return terms, unit_rows_backward(x, inverse_norms, gradient)
 
     def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None) -> Float[Tensor, " b"]:
         x = project(embeddings)
-        points, numbers, side = self._search(x.detach(), others)
+        points, numbers, r2 = self._search(x.detach(), others)
         points = torch.where((numbers < 0).unsqueeze(-1), points, take_rows(x, numbers.clamp_min(0)))
-        difference = x - points
-        escape = measure(x.detach(), points.detach(), distance="squared", side=side).by_point / 2 - difference.detach()
-        chord = vector_norm(difference + escape, dim=-1)  # coinciding rows are taken apart
+        difference, follows = x - points, self._follows(numbers, others)
+        taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", follows=follows).vector
+        chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1)
         if self.distance == "squared":
             chord = chord.square()
         elif self.distance == "geodesic":
             chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1))
-        terms = self._term(chord)
+        return self._mean(self._term(chord), x, others)
+
+    def _mean(self, terms: Float[Tensor, "b n"], x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, " b"]:
         if others.mask is not None:
             terms = torch.where(others.mask, terms, 0)
-        return (others.shares(x) * terms).sum(dim=1)
+        return others.ranks.sum((others.shares(x) * terms).sum(dim=1))
 
     def _term(self, distance: Float[Tensor, "b n"]) -> Float[Tensor, "b n"]:
         """What is averaged, of the distance of every point to its nearest."""
@@ -143,22 +142,23 @@ class _OfNeighbours(Objective):
 
     def _search(
         self, x: Float[Tensor, "b n d"], others: Others
-    ) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Int[Tensor, "b n"]]:
-        """The nearest of every point: where it is, its number through all ranks, and on which side.
+    ) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Float[Tensor, "b n"]]:
+        """The nearest of every point: where it is, its number through all ranks, -1 if fixed, and the squared chord."""
+        if self.neighbours == "exact":
+            return nearest_among(x, others.ranks, fixed=others.against, mask=others.mask)
+        if not others.is_alone:
+            raise ValueError(
+                f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
+                "which looks through one table only"
+            )
+        near, self.recall = faiss_search.nearest(x[0])
+        points = x[:, near]
+        return points, near.unsqueeze(0), (x - points).square().sum(dim=-1)
 
-        Fixed points have the number -1. The side is 1 where the nearest is an earlier row, -1 where a later one.
-        """
-        own = torch.arange(others.ranks.before, others.ranks.before + x.shape[1], device=x.device)
-        if self.neighbours != "exact":
-            if not others.is_alone:
-                raise ValueError(
-                    f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
-                    "which looks through one table only"
-                )
-            near, self.recall = faiss_search.nearest(x[0])
-            return x[:, near], near.unsqueeze(0), torch.sign(own - near).unsqueeze(0)
-        points, numbers = nearest_among(x, others.ranks, fixed=others.against, mask=others.mask)
-        return points, numbers, torch.sign(own - numbers)
+    def _follows(self, numbers: Int[Tensor, "b n"], others: Others) -> Bool[Tensor, "b n"]:
+        """Whether a point is a later row than its nearest, which has this number."""
+        first = others.ranks.before
+        return torch.arange(first, first + numbers.shape[1], device=numbers.device) > numbers
 
 
 class MaxMin(_OfNeighbours):

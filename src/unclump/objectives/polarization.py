@@ -140,8 +140,8 @@ class Polarization(Objective):
         """The points, those moved that coincide with an earlier one: they would feel the same pull for ever."""
         if others.ranks.total == 1:
             return x
-        points, number = nearest_among(x, others.ranks, fixed=others.against)
-        coincide = (points == x).all(dim=-1, keepdim=True)
+        _, number, r2 = nearest_among(x, others.ranks, fixed=others.against)
+        coincide = (r2 == 0).unsqueeze(-1)
         own = torch.arange(x.shape[1], device=x.device).unsqueeze(-1) + others.ranks.before
         by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1)).to(x.dtype)
         moved = x.clone()

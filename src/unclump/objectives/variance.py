@@ -56,7 +56,7 @@ class SphericalVariance(Objective):
     def _weights(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b n"]:
         """The share of every point in the mean of all, the fixed ones among them."""
         mass = others.mass(x).unsqueeze(1)
-        return others.shares(x) * (mass / (mass + others.fixed))
+        return others.shares(x) * (mass / (mass + others.fixed)).expand(x.shape[:2])
 
     def _mean(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b d"]:
         """The mean of all points."""

@@ -1,12 +1,13 @@
-r"""Distances to the nearest points as a loss, with the gradient: what `MaxMin`, `KoLeo` and `Lloyd` are made of.
+r"""Distances to other points as a loss, with the gradient: what `MaxMin`, `KoLeo` and `Lloyd` are made of.
 
-The neighbours are selected without gradient; only the distances to them are differentiated.
+The other points are selected without gradient; only the distances to them are differentiated.
 """
 
+import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
@@ -18,50 +19,59 @@ class Measured:
     """Distances between points and one other each, and the derivatives by both."""
 
     distance: Float[Tensor, "b n"]
-    by_point: Float[Tensor, "b n d"]
-    """The derivative of the distance by the point, up to a part that is normal to the sphere."""
-    sign: Float[Tensor, "b n 1"] | float
+    vector: Float[Tensor, "b n d"]
+    slope: Float[Tensor, "b n"]
+    """The derivative of the distance by the point is `slope * vector`, up to a part that is normal to the sphere."""
+    sign: Float[Tensor, "b n"] | float
     """The derivative by the other point is `sign` times that by the point."""
 
 
 def measure(
     x: Float[Tensor, "b n d"],
     others: Float[Tensor, "b n d"],
+    r2: Float[Tensor, "b n"],
     *,
     distance: str,
-    side: Int[Tensor, "b n"] | None = None,
+    follows: Bool[Tensor, "b n"] | None = None,
 ) -> Measured:
-    r"""The distances between points of the sphere and one other each, by the differences of their coordinates.
+    r"""The distances between points of the sphere and one other each.
 
     .. math:: r = \lVert x - y \rVert, \quad s = \lVert x + y \rVert, \quad \theta = 2 \operatorname{atan2}(r, s),
         \quad \nabla_x r = \frac{x - y}{r}, \quad \nabla_x \theta = \frac{2 (x - y)}{r s} \simeq -\frac{2 (x + y)}{r s}
 
-    The last two differ by a multiple of x, which is normal to the sphere: the smaller of both is taken, and is finite
-    from coinciding points to antipodes.
+    The last two differ by a multiple of x, which is normal to the sphere. Of x - y and x + y the shorter one is taken:
+    it keeps its digits from coinciding points to antipodes, and the other's length follows from r^2 + s^2 = 4.
 
     Args:
         x: Points.
         others: The other of each.
+        r2: The squared chords between them, measured by differences.
         distance: "chordal", "geodesic" or "squared".
-        side: 1 where the other is an earlier row, -1 where it is a later one. Rows that coincide are then taken to be
-            `apart`, the earlier to one side and the later to the other; without it they stay where they are.
+        follows: Whether the point is a later row than the other. Rows that coincide are then taken to be `apart`, the
+            later to one side and the earlier to the other; without it they stay where they are.
     """
-    vector = x - others
-    chord = vector_norm(vector, dim=-1)
-    if side is not None:
-        coincide = chord == 0
-        chord = torch.where(coincide, apart(x.dtype), chord)
-        push = torch.where(coincide, apart(x.dtype) * side.to(x.dtype), 0)
-        push_aside(vector, x, push.unsqueeze(-1))
+    coincide, taken = r2 == 0, apart(x.dtype)
+    sign: Tensor | float = -1.0
+    if distance == "geodesic":
+        far = r2 > 2
+        sign = torch.where(far, x.new_ones(()), -1)
+        vector = torch.addcmul(x, others, sign.unsqueeze(-1))
+    else:
+        vector = x - others
+    if follows is not None:
+        side = torch.where(follows, x.new_full((), taken), -taken)
+        push_aside(vector, x, (side * coincide).unsqueeze(-1))
+    if distance == "geodesic":
+        short = vector_norm(vector, dim=-1)
+        if follows is not None:
+            short.masked_fill_(coincide, taken)
+        long = (4 - short.square()).sqrt_()
+        half = torch.atan2(short, long)
+        # Zero over zero: of a point and itself, or its antipode.
+        slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
+        return Measured(torch.where(far, math.pi - 2 * half, 2 * half), vector, slope, sign)
+    r2 = r2.masked_fill(coincide, taken**2)
     if distance == "squared":
-        return Measured(chord.square(), vector.mul_(2), -1.0)
-    if distance == "chordal":
-        return Measured(chord, vector.div_(chord.unsqueeze(-1)), -1.0)
-    total = x + others
-    length = vector_norm(total, dim=-1)
-    far = (length < chord).unsqueeze(-1)
-    slope = 2 / (chord * length)
-    # Zero over zero: of a point and itself, or its antipode.
-    slope = torch.where(slope.isinf(), 0, slope).unsqueeze(-1)
-    by_point = torch.where(far, total.neg_(), vector).mul_(slope)
-    return Measured(2 * torch.atan2(chord, length), by_point, torch.where(far, 1.0, -1.0).to(x.dtype))
+        return Measured(r2, vector, torch.full_like(r2, 2), sign)
+    chord = r2.sqrt_()
+    return Measured(chord, vector, chord.reciprocal(), sign)

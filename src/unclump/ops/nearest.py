@@ -15,7 +15,7 @@ from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
 from unclump._precision import add_product, as_sets, exact_products, take_rows
-from unclump.ops.blocks import block_entries, set_blocks
+from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
 from unclump.ops.dispatch import has_native, register
 
 _SPARE = 1  # candidates beyond those that are needed, which are measured too
@@ -75,19 +75,17 @@ def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: i
         return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
     with exact_products(x.device):
         mean = table.mean(dim=1, keepdim=True)
-        centred = table - mean
-        offsets = vector_norm(centred, dim=-1).square_().mul_(-0.5)
+        there = table - mean
+        here = there if y is None else x - mean
+        offsets = vector_norm(there, dim=-1).square_().mul_(-0.5).unsqueeze(1)
         if mask is not None:
-            offsets.masked_fill_(~mask, -math.inf)
+            offsets.masked_fill_(~mask.unsqueeze(1), -math.inf)
         shape = len(x), x.shape[1], table.shape[1]
         if math.prod(shape) <= block_entries(x):
-            here = centred if y is None else x - mean
-            scores = add_product(offsets.unsqueeze(1), here, centred.mT)
-            return _measured(x, table, scores, k, itself, 0)
+            return _measured(x, table, add_product(offsets, here, there.mT), k, itself, 0)
         index, r2 = x.new_zeros((*shape[:2], k), dtype=torch.long), x.new_full((*shape[:2], k), math.inf)
         for sets, rows, columns in set_blocks(*shape, block_entries(x)):
-            here = x[sets, rows] - mean[sets]
-            scores = add_product(offsets[sets, None, columns], here, centred[sets, columns].mT)
+            scores = add_product(offsets[sets, :, columns], here[sets, rows], there[sets, columns].mT)
             place = itself + rows.start - columns.start
             found = _measured(x[sets, rows], table[sets], scores, k, place, columns.start)
             both = [torch.cat(pair, dim=2) for pair in zip((index[sets, rows], r2[sets, rows]), found, strict=True)]
@@ -109,20 +107,17 @@ def _measured(
         itself: The column where the first point meets itself.
         first: The number of the first column.
     """
-    if -scores.shape[1] < itself < scores.shape[2]:
-        scores.diagonal(itself, dim1=1, dim2=2).fill_(-math.inf)  # no point is its own neighbour
-    best, index = scores.topk(min(k + _SPARE, scores.shape[2]), dim=2)
-    index, order = index.sort(dim=2)  # so that of several that are equally near the first is taken
-    best = best.gather(2, order)
+    fill_diagonal(scores, itself, -math.inf)  # no point is its own neighbour
+    best, index = largest(scores, min(k + _SPARE, scores.shape[2]))
     if first > 0:
         index += first
     others = take_rows(table, index.flatten(1)).view(*index.shape, table.shape[2])  # (b, n, c, d)
-    r2 = vector_norm(x.unsqueeze(2) - others, dim=-1).square_().masked_fill_(best == -math.inf, math.inf)
+    chord = vector_norm(others.sub_(x.unsqueeze(2)), dim=-1).masked_fill_(best == -math.inf, math.inf)
     if index.shape[2] < k:
         missing = (0, k - index.shape[2])
-        return pad(index, missing), pad(r2, missing, value=math.inf)
-    r2, order = r2.sort(dim=2, stable=True)
-    return index.gather(2, order[..., :k]), r2[..., :k].contiguous()
+        return pad(index, missing), pad(chord, missing, value=math.inf).square_()
+    order = chord.argmin(dim=2, keepdim=True) if k == 1 else chord.argsort(dim=2, stable=True)[..., :k]
+    return index.gather(2, order), chord.gather(2, order).square_()
 
 
 def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:

@@ -3,6 +3,8 @@ r"""Rows onto the sphere, and the gradient back.
 .. math:: y = x / \lVert x \rVert, \qquad \nabla_x = (\nabla_y - \langle y, \nabla_y \rangle y) / \lVert x \rVert
 """
 
+import math
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -43,15 +45,13 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
 
         y, inverse = loops.project(x)
         return y, inverse.unsqueeze(-1)
-    # Divided by their largest entry, rows have norms between one and the root of d.
-    smallest = torch.finfo(x.dtype).tiny
-    largest = torch.maximum(x.amax(dim=-1, keepdim=True), -x.amin(dim=-1, keepdim=True))
-    scale = largest.clamp_min(smallest)
+    # Divided by their largest entry, rows have norms between one and the root of d; by infinity, those of zeros.
+    scale = x.abs().amax(dim=-1, keepdim=True)
+    scale.masked_fill_(scale == 0, math.inf)
     y = x / scale
-    norm = vector_norm(y, dim=-1, keepdim=True)
-    y /= norm.clamp_min(smallest)
-    inverse = norm.reciprocal().div_(scale).clamp_max_(torch.finfo(x.dtype).max)
-    return y, inverse.masked_fill_(largest == 0, 0)
+    norm = vector_norm(y, dim=-1, keepdim=True).clamp_min_(1)
+    y /= norm
+    return y, norm.mul_(scale).reciprocal_().clamp_max_(torch.finfo(x.dtype).max)
 
 
 def unit_rows_backward(
