@@ -12,7 +12,7 @@ finite, and the rows come apart.
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -46,7 +46,9 @@ def largest_slope(dtype: torch.dtype) -> float:
     return float(torch.finfo(dtype).max ** 0.9)
 
 
-def push_aside(vector: Float[Tensor, "b n d"], x: Float[Tensor, "b n d"], by: Float[Tensor, "b n 1"]) -> None:
+def push_aside(
+    vector: Float[Tensor, "*sets n d"], x: Float[Tensor, "*sets n d"], by: Float[Tensor, "*sets n 1"]
+) -> None:
     """Add to every vector, in place, one whose part tangent at the point has this length: along a coordinate axis.
 
     The axis is that of the smallest of the first coordinates: of eight, one is small enough. The part that is normal to
@@ -56,26 +58,25 @@ def push_aside(vector: Float[Tensor, "b n d"], x: Float[Tensor, "b n d"], by: Fl
     vector.scatter_add_(-1, axis, by * torch.rsqrt(1 - smallest))
 
 
+_UNCHANGED = nullcontext()
+
+
+def exact_products(device: torch.device) -> AbstractContextManager[None]:
+    """Products of float32 stay float32 in here, whatever autocast and the switch for TF32 say."""
+    kind = device.type
+    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    return _ieee_products(kind, autocast) if autocast or kind == "cuda" else _UNCHANGED
+
+
 @contextmanager
-def _ieee_products(device: torch.device) -> Iterator[None]:
-    """Products in here keep all digits of float32 on a GPU, whatever the user's switch for TF32 says."""
+def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
     before = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = False
     try:
-        yield
+        with torch.autocast(kind, enabled=False) if autocast else _UNCHANGED:
+            yield
     finally:
         torch.backends.cuda.matmul.allow_tf32 = before
-
-
-@contextmanager
-def exact_products(device: torch.device) -> Iterator[None]:
-    """Products of float32 stay float32 in here, whatever autocast and the switch for TF32 say."""
-    cast = torch.is_autocast_enabled(device.type) if torch.amp.is_autocast_available(device.type) else False
-    with (
-        torch.autocast(device.type, enabled=False) if cast else nullcontext(),
-        _ieee_products(device) if device.type == "cuda" else nullcontext(),
-    ):
-        yield
 
 
 class _ToSingle(torch.autograd.Function):
@@ -101,39 +102,43 @@ class _ToSingle(torch.autograd.Function):
 _to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
 
 
-def as_sets(x: Shaped[Tensor, "*sets n d"]) -> Shaped[Tensor, "b n d"]:
-    """Tables with one leading dimension."""
-    return x.unsqueeze(0) if x.ndim == 2 else x.flatten(0, -3)
+def as_sets(x: Shaped[Tensor, "*sets n d"]) -> Shaped[Tensor, "..."]:
+    """Tables with one leading dimension, or none where there is a single one: operations take no more."""
+    return x if x.ndim <= 3 else x.flatten(0, -3)
 
 
-def take_rows(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Float[Tensor, "b n d"]:
+def take_rows(table: Float[Tensor, "*sets m d"], index: Int[Tensor, "*sets n"]) -> Float[Tensor, "*sets n d"]:
     """For every set the rows with these numbers."""
-    return table.reshape(-1, table.shape[2]).index_select(0, _flat(table, index)).view(*index.shape, table.shape[2])
+    if table.ndim == 2:
+        return table.index_select(0, index)
+    return table.flatten(0, 1).index_select(0, _flat(table, index)).view(*index.shape, table.shape[2])
 
 
 def add_rows(
-    table: Float[Tensor, "b n d"], index: Int[Tensor, "b k"], values: Float[Tensor, "b k d"]
-) -> Float[Tensor, "b n d"]:
+    table: Float[Tensor, "*sets n d"],
+    index: Int[Tensor, "*sets k"],
+    values: Float[Tensor, "*sets k d"],
+) -> Float[Tensor, "*sets n d"]:
     """Add values, in place, to the rows with these numbers."""
-    table.view(-1, table.shape[2]).index_add_(0, _flat(table, index), values.reshape(-1, table.shape[2]))
+    if table.ndim == 2:
+        return table.index_add_(0, index, values)
+    table.view(-1, table.shape[2]).index_add_(0, _flat(table, index), values.flatten(0, 1))
     return table
 
 
 def _flat(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Int[Tensor, " bn"]:
     """Row numbers of sets as those of all sets in one table."""
-    if len(table) == 1:
-        return index.reshape(-1)
     first = torch.arange(len(table), device=table.device).unsqueeze(1) * table.shape[1]
-    return (index + first).reshape(-1)
-
-
-def product(a: Float[Tensor, "b n d"], c: Float[Tensor, "b d m"]) -> Float[Tensor, "b n m"]:
-    """The matrix products of all sets; of a single set as a plain one, which is faster."""
-    return torch.mm(a[0], c[0]).unsqueeze(0) if len(a) == 1 else torch.bmm(a, c)
+    return (index + first).flatten()
 
 
 def add_product(
-    bias: Float[Tensor, "b 1 m"], a: Float[Tensor, "b n d"], c: Float[Tensor, "b d m"]
-) -> Float[Tensor, "b n m"]:
-    """The same with a row added to every row."""
-    return torch.addmm(bias[0], a[0], c[0]).unsqueeze(0) if len(a) == 1 else torch.baddbmm(bias, a, c)
+    bias: Float[Tensor, "..."],
+    a: Float[Tensor, "*sets n d"],
+    c: Float[Tensor, "*sets d m"],
+    *,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+) -> Float[Tensor, "*sets n m"]:
+    """Beta times the bias, which may be broadcast, and alpha times the matrix product of every set."""
+    return (torch.addmm if a.ndim == 2 else torch.baddbmm)(bias, a, c, beta=beta, alpha=alpha)

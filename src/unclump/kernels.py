@@ -71,6 +71,11 @@ class Kernel(ABC):
         return None
 
     @property
+    def may_overflow(self) -> bool:
+        """Whether sums of derivatives may exceed single precision, for points that are `apart`."""
+        return True
+
+    @property
     def log_self(self) -> float:
         """The value of log k(x, x) where it is positive and finite at coinciding points; otherwise NaN."""
         return math.nan
@@ -120,6 +125,10 @@ class Gaussian(Kernel):
         if type(self) is not Gaussian or self.distance == "geodesic" or self.log_self > 60:
             return None
         return self.log_self, -self._rate if self.distance == "chordal" else -self._rate / 2
+
+    @property
+    def may_overflow(self) -> bool:
+        return self.exponential is None
 
     @property
     def log_self(self) -> float:
@@ -176,6 +185,10 @@ class Laplace(Kernel):
         return value, slope.mul_(value).mul_(-self.gamma)
 
     @property
+    def may_overflow(self) -> bool:
+        return False
+
+    @property
     def log_self(self) -> float:
         return -self.gamma if self.distance == "shifted" else 0.0
 
@@ -226,11 +239,15 @@ class Riesz(Kernel):
     def value_and_derivative(
         self, r2: Float[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        if self.distance != "chordal" or self.s > 3 or self.s == 0:  # a steeper one may overflow in single precision
+        if self.may_overflow or self.s == 0:
             return super().value_and_derivative(r2)
         value = torch.rsqrt(r2) if self.s == 1 else r2 ** (-self.s / 2)
         value = value if self.s > 0 else value.neg_()
         return value, (value / r2).mul_(-self.s / 2)
+
+    @property
+    def may_overflow(self) -> bool:
+        return self.distance != "chordal" or self.s > 3
 
     @property
     def log_self(self) -> float:
@@ -254,6 +271,10 @@ class Relative(Kernel):
     @property
     def exponential(self) -> tuple[float, float] | None:
         return None if self.kernel.exponential is None else (0.0, self.kernel.exponential[1])
+
+    @property
+    def may_overflow(self) -> bool:
+        return self.kernel.may_overflow
 
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return self.kernel.relative_derivative(r2)

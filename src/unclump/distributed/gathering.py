@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from unclump._precision import take_rows
 from unclump.distributed.ranks import Alone
@@ -10,12 +11,13 @@ from unclump.ops.nearest import nearest
 
 
 def nearest_among(
-    x: Float[Tensor, "b n d"],
+    x: Float[Tensor, "*sets n d"],
     ranks: Alone,
     *,
-    fixed: Float[Tensor, "b m d"] | None = None,
-    mask: Bool[Tensor, "b n"] | None = None,
-) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Float[Tensor, "b n"]]:
+    fixed: Float[Tensor, "*sets m d"] | None = None,
+    mask: Bool[Tensor, "*sets n"] | None = None,
+    spare: int = 1,
+) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
     """The nearest other of every point, on any rank or among fixed points: where it is, its number, and squared chord.
 
     Numbers count through all ranks; fixed points have -1. Of several that are equally near on different ranks, the
@@ -25,20 +27,23 @@ def nearest_among(
         x: Points on the sphere.
         ranks: The processes.
         fixed: More points, the same on all ranks.
-        mask: False for points that are nobody's neighbour.
+        mask: False for points that are no neighbours.
+        spare: See `nearest`.
     """
-    first = 0 if fixed is None else fixed.shape[1]
-    table = x if fixed is None else torch.cat([fixed, x], dim=1)
-    present = None if mask is None else torch.cat([mask.new_ones(len(mask), first), mask], dim=1)
-    index, r2 = (one[..., 0] for one in nearest(x, None if fixed is None else table, mask=present, itself=first))
-    points, numbers = take_rows(table, index), index
+    if fixed is None:
+        table, first = x, 0
+        numbers, r2 = nearest(x, mask=mask, spare=spare)
+    else:
+        table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
+        present = None if mask is None else pad(mask, (first, 0), value=True)
+        numbers, r2 = nearest(x, table, mask=present, itself=first, spare=spare)
+    points = take_rows(table, numbers.squeeze(-1))
     if fixed is not None or ranks.size > 1:
-        numbers = torch.where(index < first, -1, index - first + ranks.before)
-    for rank, (y, there) in ranks.ring(x[0], None if mask is None else mask[0]):
-        elsewhere = None if there is None else there.unsqueeze(0)
-        index, chords = (one[..., 0] for one in nearest(x, y.unsqueeze(0), mask=elsewhere))
+        numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
+    for rank, (y, elsewhere) in ranks.ring(x, mask):
+        index, chords = nearest(x, y, mask=elsewhere, spare=spare)
         number = index + sum(ranks.counts[:rank])
         nearer = (chords < r2) | ((chords == r2) & (number < numbers))
-        points = torch.where(nearer.unsqueeze(-1), take_rows(y.unsqueeze(0), index), points)
+        points = torch.where(nearer, take_rows(y, index.squeeze(-1)), points)
         numbers, r2 = torch.where(nearer, number, numbers), torch.where(nearer, chords, r2)
     return points, numbers, r2

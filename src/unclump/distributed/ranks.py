@@ -148,8 +148,8 @@ class Alone:
         return iter(())
 
     def add_back(
-        self, gradient: Float[Tensor, "b n d"], numbers: Int[Tensor, "b n"], values: Float[Tensor, "b n d"]
-    ) -> Float[Tensor, "b n d"]:
+        self, gradient: Float[Tensor, "*sets n d"], numbers: Int[Tensor, "*sets n"], values: Float[Tensor, "*sets n d"]
+    ) -> Float[Tensor, "*sets n d"]:
         """The gradient, with values added, in place, to the rows of these numbers, which count through all ranks."""
         return add_rows(gradient, numbers, values)
 
@@ -239,15 +239,14 @@ class Ranks(Alone):
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def add_back(
-        self, gradient: Float[Tensor, "b n d"], numbers: Int[Tensor, "b n"], values: Float[Tensor, "b n d"]
-    ) -> Float[Tensor, "b n d"]:
-        order = numbers[0].argsort()
+        self, gradient: Float[Tensor, "n d"], numbers: Int[Tensor, " n"], values: Float[Tensor, "n d"]
+    ) -> Float[Tensor, "n d"]:
+        order = numbers.argsort()
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)
-        leaving = torch.bincount(torch.searchsorted(ends, numbers[0], right=True), minlength=self.size)
+        leaving = torch.bincount(torch.searchsorted(ends, numbers, right=True), minlength=self.size)
         arriving = self._each(leaving)[:, self.rank].tolist()
-        taken = [self._swap(table[0][order], leaving.tolist(), arriving) for table in (values, numbers)]
-        gradient[0].index_add_(0, taken[1] - self.before, taken[0])
-        return gradient
+        taken = [self._swap(table[order], leaving.tolist(), arriving) for table in (values, numbers)]
+        return add_rows(gradient, taken[1] - self.before, taken[0])
 
     def _swap(self, x: Tensor, leaving: list[int], arriving: list[int]) -> Tensor:
         """To each rank its part of the rows, from each rank ours."""

@@ -128,7 +128,7 @@ def unevenness(
         order = angles.argsort(dim=-1, stable=True)
         places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
         mean = angles.mean(dim=-1, keepdim=True)
-        return torch.empty_like(angles).scatter_(-1, order, -places.expand_as(angles)).add_(angles).sub_(mean)
+        return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
     count = mask.sum(dim=-1, keepdim=True).clamp_min(1).to(angles.dtype)
     order = torch.where(mask, angles, torch.inf).argsort(dim=-1, stable=True)
     ranks = torch.arange(angles.shape[-1], dtype=angles.dtype, device=angles.device)

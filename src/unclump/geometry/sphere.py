@@ -36,7 +36,7 @@ def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
         >>> tangent(torch.tensor([1.0, 0.0]), torch.tensor([5.0, 2.0]))
         tensor([0., 2.])
     """
-    return v - (x * v).sum(dim=-1, keepdim=True) * x
+    return torch.addcmul(v, x, (x * v).sum(dim=-1, keepdim=True), value=-1)
 
 
 def exp(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:

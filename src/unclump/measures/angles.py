@@ -56,7 +56,7 @@ def nearest_angles(
 
 
 def _nearest_angles(x: Tensor, ranks: Alone) -> Tensor:
-    return angle(x, nearest_among(x.unsqueeze(0), ranks)[0][0])
+    return angle(x, nearest_among(x, ranks)[0])
 
 
 def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False) -> float:

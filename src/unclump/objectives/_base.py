@@ -1,13 +1,13 @@
 """What all objectives have in common: the checks, who else takes part, and the way to the gradient.
 
 An objective computes its value and its gradient together, without a graph, by the operations of `unclump.ops`; one node
-of autograd holds both. Shapes here are (b, n, d): b separate sets.
+of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,7 +20,13 @@ from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_h
 from unclump.objectives._others import Others
 from unclump.ops.project import unit_rows
 
-Pull = Float[Tensor, "b n d"] | Float[Tensor, "b k 2 n"] | None
+
+class Pull(NamedTuple):
+    """What `pull_back` makes the gradient of."""
+
+    vectors: Float[Tensor, "*sets n d"] | Float[Tensor, "*sets k 2 n"]
+    """The gradient by the embeddings, up to the scale; for `Sliced` its coefficients on the circles."""
+    scale: Float[Tensor, "*sets n 1"] | Float[Tensor, "*sets 1 1"] | None = None
 
 
 class Objective(nn.Module):
@@ -105,7 +111,7 @@ class Objective(nn.Module):
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
-        value, _ = _evaluate(embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale))
+        value, *_ = _evaluate(embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale))
         return value
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
@@ -113,29 +119,31 @@ class Objective(nn.Module):
         return None
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Any, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Pull]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         """The objective among others, and what `pull_back` makes its gradient of."""
         raise NotImplementedError
 
     def terms(
         self,
-        embeddings: Float[Tensor, "b n d"],
+        embeddings: Float[Tensor, "*sets n d"],
         others: Others,
         draw: Any,
-        left: Float[Tensor, "b n"] | None,
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        left: Float[Tensor, "*sets n"] | None,
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         """What the objective is the mean of, for every point; and the gradient of their sum weighted by `left`."""
         raise ValueError(
             f"expected reduction='mean', got 'none': {type(self).__name__} is no mean over points; "
             "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
         )
 
-    def pull_back(self, pull: Tensor, draw: Any, scale: Float[Tensor, "b 1 1"], d: int) -> Float[Tensor, "b n d"]:
+    def pull_back(
+        self, pull: Pull, draw: Any, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
+    ) -> Float[Tensor, "*sets n d"]:
         """The gradient by the embeddings, scaled."""
-        return scale * pull
+        return pull.vectors * (scale if pull.scale is None else scale * pull.scale)
 
-    def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Any) -> Float[Tensor, " b"]:
+    def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any) -> Float[Tensor, "*sets"]:
         """The objective by operations that are differentiable twice."""
         raise NotImplementedError
 
@@ -194,36 +202,47 @@ class _Evaluate(torch.autograd.Function):
     @staticmethod
     def forward(
         embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call
-    ) -> tuple[Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor]:
         objective = call.objective
         x, others = _sets(embeddings, against, weight, call.ranks)
         if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
             terms = terms if others.mask is None else torch.where(others.mask, terms, 0)
-            return terms.reshape(embeddings.shape[:-1]), x.new_empty(0)
+            return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
         value, pull = objective.loss(x, others, draw, call.needs_grad)
+        vectors, scale = (None, None) if pull is None else pull
         if others.weight is not None:
-            count = others.ranks.sum((others.weight != 0).sum(dim=1))
+            count = others.ranks.sum((others.weight != 0).sum(dim=-1))
             enough = (count > 0) & (count + others.fixed >= objective.fewest)
             value = torch.where(enough, value, 0)
-            pull = None if pull is None else torch.where(enough.view(-1, *[1] * (pull.ndim - 1)), pull, 0)
-        return value.reshape(embeddings.shape[:-2]), x.new_empty(0) if pull is None else pull
+            vectors, scale = (
+                part
+                if part is None
+                else torch.where(enough.view(*enough.shape, *[1] * (part.ndim - enough.ndim)), part, 0)
+                for part in (vectors, scale)
+            )
+        if embeddings.ndim > 3:
+            value = value.view(embeddings.shape[:-2])
+        return value, x.new_empty(0) if vectors is None else vectors, x.new_empty(0) if scale is None else scale
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
         embeddings, against, weight, draw, ctx.call = inputs
-        ctx.mark_non_differentiable(output[1])
+        ctx.mark_non_differentiable(*output[1:])
+        ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
         # Where the embeddings' values are not needed again they are not saved, and may change in place.
         twice = ctx.call.objective.supports_second_derivatives
         ctx.sources = () if twice else (embeddings,)
         again = twice or not ctx.call.needs_grad
-        ctx.save_for_backward(embeddings if again else None, against, weight, draw, output[1])
+        ctx.save_for_backward(embeddings if again else None, against, weight, draw, *output[1:])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         nothing, objective = (None,) * 4, ctx.call.objective
-        embeddings, against, weight, draw, pull = ctx.saved_tensors
+        if grad is None:
+            return None, *nothing
+        embeddings, against, weight, draw, *pull = ctx.saved_tensors
         if torch.is_grad_enabled() and objective.supports_second_derivatives and ctx.call.ranks.size == 1:
 
             def definition(embeddings: Tensor) -> Tensor:
@@ -234,36 +253,39 @@ class _Evaluate(torch.autograd.Function):
             pull_back = torch.func.vjp(definition, embeddings)[1]
             return pull_back(grad)[0], *nothing
         with torch.no_grad():
-            gradient = _gradient(ctx, grad, embeddings, against, weight, draw, pull)
+            gradient = _gradient(ctx, grad, embeddings, against, weight, draw, *pull)
         if torch.is_grad_enabled():
             gradient = refuse_second_derivative(gradient, *ctx.sources, grad)
         return gradient, *nothing
 
     @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, Tensor], Any]:
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
         moved = [value if dim is None else value.movedim(dim, 0) for value, dim in zip(inputs, in_dims, strict=True)]
         if in_dims[3] is not None:  # a draw of its own for each
             each = [
                 _evaluate(*(v if dim is None else v[i] for v, dim in zip(moved, in_dims, strict=True)))
                 for i in range(info.batch_size)
             ]
-            values, pulls = zip(*each, strict=True)
-            return (torch.stack(values), torch.stack(pulls)), (0, 0)
+            return tuple(torch.stack(outputs) for outputs in zip(*each, strict=True)), (0, 0, 0)
         if in_dims[0] is None:
             moved[0] = moved[0].expand(info.batch_size, *moved[0].shape)
         if in_dims[2] is None and moved[2] is not None:
             moved[2] = moved[2].expand(info.batch_size, *moved[2].shape)
-        value, pull = _evaluate(*moved)
-        if pull.numel() == 0:
-            return (value, pull), (0, None)
-        return (value, pull.view(info.batch_size, -1, *pull.shape[1:])), (0, 0)
+        value, *pull = _evaluate(*moved)
+        is_batched = [part.numel() > 0 for part in pull]
+        if moved[0].ndim > 3:  # sets in every one of the batch
+            pull = [
+                part.unflatten(0, (info.batch_size, -1)) if batched else part
+                for part, batched in zip(pull, is_batched, strict=True)
+            ]
+        return (value, *pull), (0, *(0 if batched else None for batched in is_batched))
 
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
-    """Embeddings and others with one leading dimension; masked rows are zeros, whatever they were."""
-    x = embeddings.unsqueeze(0) if embeddings.ndim == 2 else as_sets(embeddings)
+    """Embeddings and others with one leading dimension or none; masked rows are zeros, whatever they were."""
+    x = as_sets(embeddings)
     if weight is not None:
-        weight = weight.reshape(x.shape[:2])
+        weight = weight.reshape(x.shape[:-1])
         x = torch.where((weight != 0).unsqueeze(-1), x, 0)
     if against is not None and against.shape[-2] > 0:
         against = as_sets(unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1))
@@ -279,26 +301,30 @@ def _gradient(
     against: Tensor | None,
     weight: Tensor | None,
     draw: Any,
-    pull: Tensor,
+    vectors: Tensor,
+    scale: Tensor,
 ) -> Tensor:
     """The gradient by the embeddings, from what was kept, or anew."""
     call, objective = ctx.call, ctx.call.objective
+    pull: Pull | None = Pull(vectors, scale if scale.numel() > 0 else None)
     if call.reduction == "none":
         assert embeddings is not None
         x, others = _sets(embeddings, against, weight, call.ranks)
-        left = grad.reshape(x.shape[:2])
-        gradient = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
+        left = grad.reshape(x.shape[:-1])
+        pull = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
+        factor = grad.new_ones(())
     else:
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
             x, others = _sets(embeddings, against, weight, call.ranks)
             pull = objective.loss(x, others, draw, True)[1]
         factor = grad if call.scale == 1 else call.scale * grad
-        gradient = objective.pull_back(pull, draw, factor.reshape(-1, 1, 1), ctx.shape[-1])
-    by_embeddings: Tensor = gradient.reshape(ctx.shape)
-    return by_embeddings
+        factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
+    assert pull is not None
+    gradient = objective.pull_back(pull, draw, factor, ctx.shape[-1])
+    return gradient if gradient.ndim == len(ctx.shape) else gradient.view(ctx.shape)
 
 
 # Torch looks at the signature at every call: this saves it the making.
 _Evaluate.forward.__signature__ = signature(_Evaluate.forward)  # type: ignore[attr-defined]
-_evaluate: Callable[..., tuple[Tensor, Tensor]] = _Evaluate.apply
+_evaluate: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Evaluate.apply

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from unclump.distributed.ranks import Alone
 
@@ -20,42 +21,45 @@ class Others:
         is_alone: Whether there is nobody and nothing else.
     """
 
-    against: Float[Tensor, "b m d"] | None
-    weight: Float[Tensor, "b n"] | None
+    against: Float[Tensor, "*sets m d"] | None
+    weight: Float[Tensor, "*sets n"] | None
     ranks: Alone
     is_alone: bool
 
     @property
     def fixed(self) -> int:
         """How many points do not move."""
-        return 0 if self.against is None else self.against.shape[1]
+        return 0 if self.against is None else self.against.shape[-2]
 
     @property
-    def mask(self) -> Bool[Tensor, "b n"] | None:
+    def mask(self) -> Bool[Tensor, "*sets n"] | None:
         """Which points take part; None for all."""
         return None if self.weight is None else self.weight > 0
 
     @property
-    def mask_with_fixed(self) -> Bool[Tensor, "b nm"] | None:
+    def mask_with_fixed(self) -> Bool[Tensor, "*sets nm"] | None:
         """The same of the fixed points and those of this process."""
-        if self.mask is None:
-            return None
-        return torch.cat([self.mask.new_ones(len(self.mask), self.fixed), self.mask], dim=1)
+        return None if self.mask is None else pad(self.mask, (self.fixed, 0), value=True)
 
-    def with_fixed(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b nm d"]:
+    def with_fixed(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets nm d"]:
         """The fixed points, and then those of this process."""
-        return x if self.against is None else torch.cat([self.against, x], dim=1)
+        return x if self.against is None else torch.cat([self.against, x], dim=-2)
 
-    def mass(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
+    @property
+    def mass(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the weights of all points, on all ranks."""
-        if self.weight is None:
-            return x.new_full((len(x),), float(self.ranks.total))
-        return self.ranks.sum(self.weight.sum(dim=1))
+        return float(self.ranks.total) if self.weight is None else self.ranks.sum(self.weight.sum(dim=-1))
 
-    def squares(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, " b"]:
+    @property
+    def squares(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the squared weights of all points, on all ranks."""
-        return self.mass(x) if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=1))
+        return self.mass if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=-1))
 
-    def shares(self, x: Float[Tensor, "b n d"]) -> Float[Tensor, "b n"] | float:
+    @property
+    def shares(self) -> Float[Tensor, "*sets n"] | float:
         """The part of every point here in a mean over all points; without weights, the same for all."""
-        return 1 / self.ranks.total if self.weight is None else self.weight / self.mass(x).unsqueeze(1)
+        return (
+            1 / self.ranks.total
+            if self.weight is None
+            else self.weight / self.ranks.sum(self.weight.sum(dim=-1, keepdim=True))
+        )

@@ -10,12 +10,13 @@ from torch.nn.functional import pad
 from unclump._checks import check_kernel
 from unclump._precision import narrow
 from unclump.distributed.ranks import Gather
+from unclump.geometry.sphere import tangent
 from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_by_name, kernel_mean, name_of
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.dispatch import register
 from unclump.ops.kernel_sum import fused_mean_over_pairs, kernel_sum
-from unclump.ops.project import unit_rows, unit_rows_backward
+from unclump.ops.project import unit_rows
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 
@@ -117,7 +118,7 @@ def check_finite_self(kernel: Kernel) -> None:
 
 def _sums_among(
     embeddings: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
-) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
     r"""For every point the weighted sum of the kernel over its others, on any rank, and the fixed points.
 
     With the gradient by the embeddings of the sums' sum with weights `left`, of all ranks; None are the points' own
@@ -127,20 +128,34 @@ def _sums_among(
     x, inverse_norms = unit_rows(embeddings)
     right = None if others.weight is None else pad(others.weight, (others.fixed, 0), value=1.0)
     table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)
-    sums, gradient = kernel_sum(
-        x, kernel, table, itself=itself, first=others.ranks.before, right=right, left=left, needs_grad=needs_grad
-    )
-    for rank, (y, weight) in others.ranks.ring(x[0], None if others.weight is None else others.weight[0]):
-        right = None if weight is None else weight.unsqueeze(0)
-        start = sum(others.ranks.counts[:rank])
+    sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
+    for rank, (y, weight) in others.ranks.ring(x, others.weight):
+        itself = others.ranks.before - sum(others.ranks.counts[:rank])
         part, by_points = kernel_sum(
-            x, kernel, y.unsqueeze(0), itself=others.ranks.before - start, first=others.fixed + start,
-            right=right, left=others.weight, needs_grad=needs_grad,
-        )  # fmt: skip
+            x, kernel, y, itself=itself, right=weight, left=others.weight, needs_grad=needs_grad
+        )
         sums += part
         if gradient is not None and by_points is not None:
             gradient += 2 * by_points
-    return sums, None if gradient is None else unit_rows_backward(x, inverse_norms, gradient)
+    return sums, None if gradient is None else Pull(tangent(x, gradient), inverse_norms)
+
+
+def _total(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
+    """The weighted sum of all points' sums, on all ranks."""
+    return others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=-1))
+
+
+def _pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
+    """The sum of the weights of all pairs of a point and another or a fixed one."""
+    return others.mass * others.mass - others.squares + others.fixed * others.mass
+
+
+def _divided(pull: Pull | None, by: Float[Tensor, "*sets"] | float) -> Pull | None:
+    """The same with its scale divided, for every set by a number."""
+    if pull is None:
+        return None
+    by = by.unsqueeze(-1).unsqueeze(-1) if isinstance(by, Tensor) and by.ndim > 0 else by
+    return Pull(pull.vectors, (1 if pull.scale is None else pull.scale) / by)
 
 
 class Energy(Objective):
@@ -155,24 +170,25 @@ class Energy(Objective):
         self.kernel = kernel
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         if others.is_alone:
             fused = fused_mean_over_pairs(embeddings, self.kernel, needs_grad=needs_grad)
             if fused is not None:
-                return fused
-        sums, gradient = _sums_among(embeddings, self.kernel, others, None, needs_grad)
-        pairs = _pairs_among(embeddings, others)
-        total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
-        return narrow(total / pairs, sums.dtype), None if gradient is None else gradient.div_(pairs[:, None, None])
+                return fused[0], None if fused[1] is None else Pull(fused[1])
+        sums, pull = _sums_among(embeddings, self.kernel, others, None, needs_grad)
+        pairs = _pairs_among(others)
+        value = _total(sums, others) / pairs
+        return narrow(value, sums.dtype) if self.kernel.may_overflow else value, _divided(pull, pairs)
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
-        scale = (others.mass(embeddings) / _pairs_among(embeddings, others)).unsqueeze(1)
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+        scale = others.mass / _pairs_among(others)
+        scale = scale.unsqueeze(-1) if isinstance(scale, Tensor) else scale
         weights = None if left is None else left * scale
-        sums, gradient = _sums_among(embeddings, self.kernel, others, weights, left is not None)
-        return sums * scale, gradient
+        sums, pull = _sums_among(embeddings, self.kernel, others, weights, left is not None)
+        return sums * scale, pull
 
 
 class Uniformity(Objective):
@@ -188,19 +204,19 @@ class Uniformity(Objective):
         self.relative = Relative(kernel)  # k(x, y) / k(x, x): no sum overflows
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
-        mass = others.mass(embeddings)
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+        mass, itself = others.mass, others.squares  # each point with itself has the value one
         fused = fused_mean_over_pairs(embeddings, self.relative, needs_grad=needs_grad) if others.is_alone else None
         if fused is not None:
-            total, gradient = (mass * (mass - 1)) * fused[0], fused[1]
-            gradient = None if gradient is None else gradient.mul_((mass * (mass - 1))[:, None, None])
+            pairs = mass * (mass - 1)
+            total = pairs * fused[0] + itself
+            pull = None if fused[1] is None else _divided(Pull(fused[1]), total / pairs)
         else:
-            sums, gradient = _sums_among(embeddings, self.relative, others, None, needs_grad)
-            total = others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=1))
-        total = total + others.squares(embeddings)  # each point with itself
-        value = self.kernel.log_self + torch.log(total / (mass * mass + others.fixed * mass))
-        return value, None if gradient is None else gradient.div_(total[:, None, None])
+            sums, pull = _sums_among(embeddings, self.relative, others, None, needs_grad)
+            total = _total(sums, others) + itself
+            pull = _divided(pull, total)
+        return torch.log(total / (mass * mass + others.fixed * mass)) + self.kernel.log_self, pull
 
 
 class MMD(Energy):
@@ -210,19 +226,13 @@ class MMD(Energy):
         super().__init__(kernel, gather=gather)
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
-        value, gradient = super().loss(embeddings, others, draw, needs_grad)
-        return _minus_mean(value, name_of(self.kernel), embeddings.shape[-1]), gradient
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+        value, pull = super().loss(embeddings, others, draw, needs_grad)
+        return _minus_mean(value, name_of(self.kernel), embeddings.shape[-1]), pull
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | None
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
-        terms, gradient = super().terms(embeddings, others, draw, left)
-        return _minus_mean(terms, name_of(self.kernel), embeddings.shape[-1]), gradient
-
-
-def _pairs_among(embeddings: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, " b"]:
-    """The sum of the weights of all pairs of a point and another or a fixed one."""
-    mass = others.mass(embeddings)
-    return mass * mass - others.squares(embeddings) + others.fixed * mass
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+        terms, pull = super().terms(embeddings, others, draw, left)
+        return _minus_mean(terms, name_of(self.kernel), embeddings.shape[-1]), pull

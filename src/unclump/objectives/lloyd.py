@@ -10,13 +10,13 @@ from unclump._checks import check_count, check_generator, check_points, check_sa
 from unclump._precision import add_rows, exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal
-from unclump.geometry.sphere import angle
-from unclump.objectives._base import Objective
+from unclump.geometry.sphere import angle, tangent
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.measure import measure
 from unclump.ops.native import fused_quantisation_error
 from unclump.ops.nearest import nearest
-from unclump.ops.project import project, unit_rows, unit_rows_backward
+from unclump.ops.project import project, unit_rows
 
 Sampler = Callable[[int], Tensor]
 Distance = Callable[[Tensor, Tensor], Tensor]
@@ -142,34 +142,34 @@ class Lloyd(Objective):
         )
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         if others.is_alone and (fused := fused_quantisation_error(embeddings, draw, needs_grad=needs_grad)) is not None:
-            return fused
+            return fused[0], None if fused[1] is None else Pull(fused[1])
         x, inverse_norms = unit_rows(embeddings)
-        samples = unit_rows(draw)[0].expand(len(x), -1, -1)
+        samples = unit_rows(draw)[0].expand(*x.shape[:-2], -1, -1)
         table, mask = others.with_fixed(x), others.mask_with_fixed
-        if table.shape[1] == 0:  # a process without rows, to which no sample is nearest
-            least = others.ranks.minimum(samples.new_full(samples.shape[:2], torch.inf))
+        if table.shape[-2] == 0:  # a process without rows, to which no sample is nearest
+            least = others.ranks.minimum(samples.new_full(samples.shape[:-1], torch.inf))
             others.ranks.is_first(least.isinf())
-            return least.square().mean(dim=1) / 2, torch.zeros_like(embeddings)
-        near, r2 = (one[..., 0] for one in nearest(samples, table, mask=mask))
-        measured = measure(samples, take_rows(table, near), r2, distance="geodesic")
+            return least.square().mean(dim=-1) / 2, Pull(torch.zeros_like(x))
+        near, r2 = nearest(samples, table, mask=mask, spare=0)
+        measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         least = others.ranks.minimum(measured.distance)
-        value = least.square().mean(dim=1) / 2
+        value = least.square().mean(dim=(-2, -1)) / 2
         if not needs_grad:
             return value, None
-        slope = measured.slope * measured.sign * (least / least.shape[1])
+        slope = measured.slope * measured.sign * least
         if not others.is_alone:
             mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
             slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
-        gradient = add_rows(torch.zeros_like(x), near, measured.vector.mul_(slope.unsqueeze(-1)))
-        return value, unit_rows_backward(x, inverse_norms, gradient)
+        gradient = add_rows(torch.zeros_like(x), near.squeeze(-1), measured.vector.mul_(slope))
+        return value, Pull(tangent(x, gradient), inverse_norms / samples.shape[-2])
 
     def definition(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"]
-    ) -> Float[Tensor, " b"]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"]
+    ) -> Float[Tensor, "*sets"]:
         table = others.with_fixed(project(embeddings))
-        samples = unit_rows(draw)[0].expand(len(table), -1, -1)
-        near = nearest(samples, table.detach(), mask=others.mask_with_fixed)[0][..., 0]
-        return angle(samples, take_rows(table, near)).square().mean(dim=1) / 2
+        samples = unit_rows(draw)[0].expand(*table.shape[:-2], -1, -1)
+        near, _ = nearest(samples, table.detach(), mask=others.mask_with_fixed, spare=0)
+        return angle(samples, take_rows(table, near.squeeze(-1))).square().mean(dim=-1) / 2

@@ -9,12 +9,13 @@ from unclump._checks import check_choice
 from unclump._precision import take_rows
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Gather
-from unclump.objectives._base import Objective
+from unclump.geometry.sphere import tangent
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops import faiss_search
 from unclump.ops.measure import measure
 from unclump.ops.native import fused_mean_of_nearest
-from unclump.ops.project import project, unit_rows, unit_rows_backward
+from unclump.ops.project import project, unit_rows
 
 
 def max_min(
@@ -89,39 +90,43 @@ class _OfNeighbours(Objective):
         self.distance, self.neighbours = distance, neighbours
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         if others.is_alone and self.neighbours == "exact":
             fused = fused_mean_of_nearest(
                 embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
             )
             if fused is not None:
-                return fused
-        terms, gradient = self.terms(embeddings, others, draw, others.shares(embeddings) if needs_grad else None)
-        return self._mean(terms, embeddings, others), gradient
+                return fused[0], None if fused[1] is None else Pull(fused[1])
+        terms, pull = self.terms(embeddings, others, draw, others.shares if needs_grad else None)
+        return self._mean(terms, others), pull
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, left: Float[Tensor, "b n"] | float | None
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        self,
+        embeddings: Float[Tensor, "*sets n d"],
+        others: Others,
+        draw: None,
+        left: Float[Tensor, "*sets n"] | float | None,
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
         points, numbers, r2 = self._search(x, others)
         measured = measure(x, points, r2, distance=self.distance, follows=self._follows(numbers, others))
-        terms = self._term(measured.distance)
+        terms = self._term(measured.distance).squeeze(-1)
         if left is None:
             return terms, None
-        slope = (measured.slope / measured.distance if self.logarithm else measured.slope) * -left
-        gradient = measured.vector * slope.unsqueeze(-1)
-        by_others = slope * measured.sign
+        slope = measured.slope / measured.distance if self.logarithm else measured.slope
+        slope = slope * (-left.unsqueeze(-1) if isinstance(left, Tensor) else -left)
+        gradient, by_others = measured.vector * slope, slope * measured.sign
         if others.against is not None:
-            by_others = by_others.masked_fill_(numbers < 0, 0)
+            by_others = by_others * (numbers >= 0)
             numbers = numbers.clamp_min(0)
-        gradient = others.ranks.add_back(gradient, numbers, measured.vector.mul_(by_others.unsqueeze(-1)))
-        return terms, unit_rows_backward(x, inverse_norms, gradient)
+        gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), measured.vector.mul_(by_others))
+        return terms, Pull(tangent(x, gradient), inverse_norms)
 
-    def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None) -> Float[Tensor, " b"]:
+    def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
         x = project(embeddings)
         points, numbers, r2 = self._search(x.detach(), others)
-        points = torch.where((numbers < 0).unsqueeze(-1), points, take_rows(x, numbers.clamp_min(0)))
+        points = torch.where(numbers < 0, points, take_rows(x, numbers.squeeze(-1).clamp_min(0)))
         difference, follows = x - points, self._follows(numbers, others)
         taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", follows=follows).vector
         chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1)
@@ -129,36 +134,36 @@ class _OfNeighbours(Objective):
             chord = chord.square()
         elif self.distance == "geodesic":
             chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1))
-        return self._mean(self._term(chord), x, others)
+        return self._mean(self._term(chord), others)
 
-    def _mean(self, terms: Float[Tensor, "b n"], x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, " b"]:
+    def _mean(self, terms: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
         if others.mask is not None:
             terms = torch.where(others.mask, terms, 0)
-        return others.ranks.sum((others.shares(x) * terms).sum(dim=1))
+        return others.ranks.sum((terms * others.shares).sum(dim=-1))
 
-    def _term(self, distance: Float[Tensor, "b n"]) -> Float[Tensor, "b n"]:
+    def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """What is averaged, of the distance of every point to its nearest."""
         return -torch.log(distance) if self.logarithm else -distance
 
     def _search(
-        self, x: Float[Tensor, "b n d"], others: Others
-    ) -> tuple[Float[Tensor, "b n d"], Int[Tensor, "b n"], Float[Tensor, "b n"]]:
+        self, x: Float[Tensor, "*sets n d"], others: Others
+    ) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
         """The nearest of every point: where it is, its number through all ranks, -1 if fixed, and the squared chord."""
         if self.neighbours == "exact":
-            return nearest_among(x, others.ranks, fixed=others.against, mask=others.mask)
+            return nearest_among(x, others.ranks, fixed=others.against, mask=others.mask, spare=0)
         if not others.is_alone:
             raise ValueError(
                 f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
                 "which looks through one table only"
             )
-        near, self.recall = faiss_search.nearest(x[0])
-        points = x[:, near]
-        return points, near.unsqueeze(0), (x - points).square().sum(dim=-1)
+        near, self.recall = faiss_search.nearest(x)
+        points = x[near]
+        return points, near.unsqueeze(-1), (x - points).square().sum(dim=-1, keepdim=True)
 
-    def _follows(self, numbers: Int[Tensor, "b n"], others: Others) -> Bool[Tensor, "b n"]:
+    def _follows(self, numbers: Int[Tensor, "*sets n 1"], others: Others) -> Bool[Tensor, "*sets n 1"]:
         """Whether a point is a later row than its nearest, which has this number."""
         first = others.ranks.before
-        return torch.arange(first, first + numbers.shape[1], device=numbers.device) > numbers
+        return torch.arange(first, first + numbers.shape[-2], device=numbers.device).unsqueeze(-1) > numbers
 
 
 class MaxMin(_OfNeighbours):

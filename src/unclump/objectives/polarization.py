@@ -13,11 +13,11 @@ from unclump.distributed.ranks import Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import exp, tangent, unit
 from unclump.kernels import Kernel
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.objectives.energy import THOMSON
 from unclump.ops.kernel_sum import kernel_sum
-from unclump.ops.project import unit_rows, unit_rows_backward
+from unclump.ops.project import unit_rows
 
 _REFINED = 8  # how many of the starts are followed down
 Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -53,11 +53,11 @@ def polarization(
     return objective.with_draw(x, starts)
 
 
-def _emptiest(potential_at: Potential, starts: Float[Tensor, "b m d"], steps: int) -> Float[Tensor, "b 1 d"]:
+def _emptiest(potential_at: Potential, starts: Float[Tensor, "*sets m d"], steps: int) -> Float[Tensor, "*sets 1 d"]:
     """The place of the smallest potential that a descent from the starts finds."""
     potential, gradient = potential_at(starts)
-    best = potential.argsort(dim=1)[:, :_REFINED]
-    place, potential, gradient = take_rows(starts, best), potential.gather(1, best), take_rows(gradient, best)
+    best = potential.argsort(dim=-1)[..., :_REFINED]
+    place, potential, gradient = take_rows(starts, best), potential.gather(-1, best), take_rows(gradient, best)
     gradient, rounding = tangent(place, gradient), 8 * torch.finfo(place.dtype).eps
     stride = torch.full_like(potential, 0.25)  # radians; longer after a step down, shorter after one up
     for _ in range(steps):
@@ -73,7 +73,7 @@ def _emptiest(potential_at: Potential, starts: Float[Tensor, "b m d"], steps: in
         gradient = torch.where(down.unsqueeze(-1), trial_gradient, gradient)
         potential = torch.where(down, trial_potential, potential)
         stride = torch.where(down, 1.5 * stride, 0.4 * stride)
-    return take_rows(place, potential.argmin(dim=1, keepdim=True))
+    return take_rows(place, potential.argmin(dim=-1, keepdim=True))
 
 
 class Polarization(Objective):
@@ -111,39 +111,39 @@ class Polarization(Objective):
         return uniform(self.samples, d, generator=self.generator, dtype=dtype, device=device)
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
-        weight = x.new_ones(x.shape[:2]) if others.weight is None else others.weight
-        mass = others.mass(x).unsqueeze(1) + others.fixed
+        weight = x.new_ones(x.shape[:-1]) if others.weight is None else others.weight
+        mass = others.mass + others.fixed
+        mass = mass.unsqueeze(-1) if isinstance(mass, Tensor) else x.new_full((*x.shape[:-2], 1), mass)
         table, shares = others.with_fixed(self._taken_apart(x, others)), weight / mass
         if others.against is not None:
             fixed = 1 / (mass * others.ranks.size)  # every rank has them
-            shares = torch.cat([fixed.expand(-1, others.fixed), shares], dim=1)
+            shares = torch.cat([fixed.expand(*x.shape[:-2], others.fixed), shares], dim=-1)
 
         def potential_at(places: Tensor) -> tuple[Tensor, Tensor]:
             value, gradient = kernel_sum(places, self.kernel, table, right=shares)
             assert gradient is not None
             return others.ranks.sum(value), others.ranks.sum(gradient)
 
-        place = _emptiest(potential_at, draw.to(x.dtype).expand(len(x), -1, -1), self.steps)
+        place = _emptiest(potential_at, draw.to(x.dtype).expand(*x.shape[:-2], -1, -1), self.steps)
         vector = table - place
         r2 = vector.square().sum(dim=-1).clamp_max(4)
         value, slope = self.kernel.value_and_derivative(r2)
-        potential = others.ranks.sum((shares * value).sum(dim=1))
+        potential = others.ranks.sum((shares * value).sum(dim=-1))
         if not needs_grad:
             return -potential, None
         gradient = (-2 * shares * slope).unsqueeze(-1) * vector
-        return -potential, unit_rows_backward(x, inverse_norms, gradient[:, others.fixed :])
+        return -potential, Pull(tangent(x, gradient[..., others.fixed :, :]), inverse_norms)
 
-    def _taken_apart(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b n d"]:
+    def _taken_apart(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets n d"]:
         """The points, those moved that coincide with an earlier one: they would feel the same pull for ever."""
         if others.ranks.total == 1:
             return x
         _, number, r2 = nearest_among(x, others.ranks, fixed=others.against)
-        coincide = (r2 == 0).unsqueeze(-1)
-        own = torch.arange(x.shape[1], device=x.device).unsqueeze(-1) + others.ranks.before
-        by = apart(x.dtype) * torch.sign(own - number.unsqueeze(-1)).to(x.dtype)
+        own = torch.arange(x.shape[-2], device=x.device).unsqueeze(-1) + others.ranks.before
+        by = apart(x.dtype) * torch.sign(own - number).to(x.dtype)
         moved = x.clone()
-        push_aside(moved, x, torch.where(coincide, by, 0))
+        push_aside(moved, x, torch.where(r2 == 0, by, 0))
         return moved

@@ -5,12 +5,14 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vector_norm
+from torch.nn.functional import pad
 
 from unclump._checks import check_count, check_generator, check_same_dimension
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import Circles, axis_circles, great_circles
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps
 
@@ -109,38 +111,47 @@ class Sliced(Objective):
         return great_circles(self.circles, d, generator=self.generator, dtype=embeddings.dtype, device=device)
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Circles, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k 2 n"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         if others.is_alone and (fused := fused_distance(embeddings, draw)) is not None:
-            return fused
+            return fused[0], Pull(fused[1])
         along, gap = self._gaps(embeddings, others, draw)
-        pull = coefficients(embeddings, along, self._own(gap, others) / len(draw)) if needs_grad else None
-        return gap.square().sum(dim=(1, 2)) / (2 * len(draw)), pull
+        value = vector_norm(gap, dim=(-2, -1)).square_() / (2 * len(draw))
+        if not needs_grad:
+            return value, None
+        return value, Pull(
+            coefficients(embeddings, along, self._own(gap, others)), value.new_full((*value.shape, 1, 1), 1 / len(draw))
+        )
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Circles, left: Float[Tensor, "b n"] | None
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        self,
+        embeddings: Float[Tensor, "*sets n d"],
+        others: Others,
+        draw: Circles,
+        left: Float[Tensor, "*sets n"] | None,
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         along, gap = self._gaps(embeddings, others, draw)
         own = self._own(gap, others)
-        terms = own.square().sum(dim=1) / (2 * len(draw))
+        terms = own.square().sum(dim=-2) / (2 * len(draw))
         if left is None:
             return terms, None
-        weighted = left.unsqueeze(1) * own
-        count = gap.shape[2] if others.mask is None else others.mask.sum(dim=1)[:, None, None] + others.fixed
-        weighted = weighted - weighted.sum(dim=2, keepdim=True) / count  # the mean angle moves with each of them
+        weighted = left.unsqueeze(-2) * own
+        count = gap.shape[-1] if others.mask is None else others.mask.sum(dim=-1)[..., None, None] + others.fixed
+        weighted = weighted - weighted.sum(dim=-1, keepdim=True) / count  # the mean angle moves with each of them
         if others.mask is not None:
-            weighted = weighted * others.mask.unsqueeze(1)
-        pull = coefficients(embeddings, along, weighted / len(draw))
-        return terms, combine(pull, draw, embeddings.shape[-1], pull.new_ones(1, 1, 1))
+            weighted = weighted * others.mask.unsqueeze(-2)
+        return terms, Pull(
+            coefficients(embeddings, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
+        )
 
     def pull_back(
-        self, pull: Float[Tensor, "b k 2 n"], draw: Circles, scale: Float[Tensor, "b 1 1"], d: int
-    ) -> Float[Tensor, "b n d"]:
-        return combine(pull, draw, d, scale)
+        self, pull: Pull, draw: Circles, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
+    ) -> Float[Tensor, "*sets n d"]:
+        return combine(pull.vectors, draw, d, scale if pull.scale is None else scale * pull.scale)
 
     def _gaps(
         self, embeddings: Tensor, others: Others, circles: Circles
-    ) -> tuple[Float[Tensor, "b k 2 n"], Float[Tensor, "b k m"]]:
+    ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"]]:
         """The points' coordinates on the circles, and how far all angles are from even spacing.
 
         Fixed points come first, then those of the ranks.
@@ -149,34 +160,43 @@ class Sliced(Objective):
         angles = others.ranks.columns(_angles(along))
         mask = None if others.mask is None else others.ranks.columns(others.mask)
         if others.against is not None:
-            angles = torch.cat([_angles(coordinates(others.against, circles)), angles], dim=2)
-            mask = None if mask is None else torch.cat([mask.new_ones(len(mask), others.fixed), mask], dim=1)
+            angles = torch.cat([_angles(coordinates(others.against, circles)), angles], dim=-1)
+            mask = None if mask is None else pad(mask, (others.fixed, 0), value=True)
         return along, gaps(angles, mask)
 
-    def _own(self, gap: Float[Tensor, "b k m"], others: Others) -> Float[Tensor, "b k n"]:
+    def _own(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
         """The gaps of the points of this process."""
         first = others.fixed + others.ranks.before
         return gap[..., first : first + others.ranks.counts[others.ranks.rank]]
 
 
-def _angles(along: Float[Tensor, "b k 2 n"]) -> Float[Tensor, "b k n"]:
-    return torch.atan2(along[:, :, 1], along[:, :, 0])
+def _angles(along: Float[Tensor, "*sets k 2 n"]) -> Float[Tensor, "*sets k n"]:
+    return torch.atan2(along[..., 1, :], along[..., 0, :])
 
 
 class SSW(Sliced):
     """`ssw` of raw embeddings, with new random circles at every call; its choices are those of `Sliced`."""
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Circles, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k 2 n"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         value, pull = super().loss(embeddings, others, draw, needs_grad)
         count: int | Tensor = others.ranks.total + others.fixed
         if others.mask is not None:
-            count = others.ranks.sum(others.mask.sum(dim=1)) + others.fixed
+            count = others.ranks.sum(others.mask.sum(dim=-1)) + others.fixed
         factor, summand = _to_ssw(count)
-        return value * factor + summand, None if pull is None else pull * factor
+        if pull is not None:
+            by_set = (
+                factor[..., None, None] if isinstance(factor, Tensor) else value.new_full((*value.shape, 1, 1), factor)
+            )
+            pull = Pull(pull.vectors, by_set if pull.scale is None else by_set * pull.scale)
+        return value * factor + summand, pull
 
     def terms(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: Circles, left: Float[Tensor, "b n"] | None
-    ) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:
+        self,
+        embeddings: Float[Tensor, "*sets n d"],
+        others: Others,
+        draw: Circles,
+        left: Float[Tensor, "*sets n"] | None,
+    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         return Objective.terms(self, embeddings, others, draw, left)

@@ -3,15 +3,16 @@ r"""The determinant of the kernel matrix as an objective: the volume that the po
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 from unclump._precision import apart, narrow, push_aside, widen
 from unclump.distributed.ranks import Gather
-from unclump.geometry.sphere import unit
+from unclump.geometry.sphere import tangent, unit
 from unclump.kernels import Gaussian, Kernel, Relative
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.objectives.energy import RBF, check_finite_self
-from unclump.ops.project import unit_rows, unit_rows_backward
+from unclump.ops.project import unit_rows
 
 
 def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
@@ -57,33 +58,31 @@ class LogDet(Objective):
         self.kernel, self.relative = kernel, Relative(kernel)
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
-        table = others.ranks.rows(x.movedim(1, 0)).movedim(0, 1) if others.ranks.size > 1 else x
-        table = table if others.against is None else torch.cat([others.against, table], dim=1)
-        mask = None if others.mask is None else others.ranks.columns(others.mask)
-        if mask is not None:
-            mask = torch.cat([mask.new_ones(len(mask), others.fixed), mask], dim=1)
+        table = others.ranks.rows(x)
+        table = table if others.against is None else torch.cat([others.against, table], dim=-2)
+        mask = None if others.mask is None else pad(others.ranks.columns(others.mask), (others.fixed, 0), value=True)
         value, gradient = _log_det(table, self.relative, mask)
-        count = x.new_full((len(x),), float(table.shape[1])) if mask is None else mask.sum(dim=1)
+        count = value.new_tensor(table.shape[-2]) if mask is None else mask.sum(dim=-1)
         first = others.fixed + others.ranks.before
-        own = gradient[:, first : first + x.shape[1]]
+        own = gradient[..., first : first + x.shape[-2], :]
         value = narrow(value / count - self.kernel.log_self, x.dtype)
-        own = narrow(own / count[:, None, None], x.dtype)
-        return value, unit_rows_backward(x, inverse_norms, own)
+        own = narrow(own / count[..., None, None], x.dtype)
+        return value, Pull(tangent(x, own), inverse_norms)
 
 
 def _log_det(
-    x: Float[Tensor, "b n d"], kernel: Kernel, mask: Tensor | None
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"]]:
+    x: Float[Tensor, "*sets n d"], kernel: Kernel, mask: Tensor | None
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
     r"""Minus the logarithm of the determinant of the kernel matrix in double precision, and its gradient.
 
     .. math:: \nabla_{x_i} = -4 \sum_j (K^{-1})_{ij} \, k'(r_{ij}^2) (x_i - x_j)
 
     Masked points are left out: their rows and columns are those of the identity.
     """
-    wide, n = unit(widen(x)), x.shape[1]
+    wide, n = unit(widen(x)), x.shape[-2]
     r2 = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
     itself = torch.eye(n, dtype=torch.bool, device=x.device)
     coincide = (r2 <= torch.finfo(x.dtype).eps ** 2) & ~itself
@@ -91,7 +90,7 @@ def _log_det(
     matrix = kernel(torch.where(itself, 0, r2))
     slopes = kernel.derivative(torch.where(itself, 2, r2)).masked_fill(itself, 0)
     if mask is not None:
-        both = mask.unsqueeze(2) & mask.unsqueeze(1)
+        both = mask.unsqueeze(-1) & mask.unsqueeze(-2)
         matrix = torch.where(both, matrix, itself.to(matrix.dtype))
         slopes = slopes * both
     # What is singular to this precision has its rounding error for a determinant.
@@ -99,9 +98,9 @@ def _log_det(
     weights = -2 * torch.linalg.inv(matrix) * slopes
     pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
     # Near antipodes the part of x - y that is normal to the sphere would drown the rest: -x - y has another one.
-    along = torch.where(r2 > 3.9, -pull, pull).sum(dim=2, keepdim=True)
+    along = torch.where(r2 > 3.9, -pull, pull).sum(dim=-1, keepdim=True)
     gradient = 2 * (along * wide - pull @ wide)
     side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
-    aside = 2 * apart(x.dtype) * (push * side).sum(dim=2, keepdim=True)
+    aside = 2 * apart(x.dtype) * (push * side).sum(dim=-1, keepdim=True)
     push_aside(gradient, wide, aside)
     return -torch.linalg.slogdet(matrix).logabsdet, gradient

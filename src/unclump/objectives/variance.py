@@ -6,9 +6,10 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_points
-from unclump.objectives._base import Objective
+from unclump.geometry.sphere import tangent
+from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
-from unclump.ops.project import project, unit_rows, unit_rows_backward
+from unclump.ops.project import project, unit_rows
 
 
 def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
@@ -39,29 +40,32 @@ class SphericalVariance(Objective):
     supports_second_derivatives = True
 
     def loss(
-        self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
-        mean, weight = self._mean(x, others), self._weights(x, others)
+        mean = self._mean(x, others)
         length = vector_norm(mean, dim=-1, keepdim=True)
         if not needs_grad:
-            return length[:, 0] - 1, None
+            return length.squeeze(-1) - 1, None
         direction = mean / length.masked_fill(length == 0, torch.inf)
-        return length[:, 0] - 1, unit_rows_backward(x, inverse_norms, weight.unsqueeze(2) * direction.unsqueeze(1))
+        gradient = self._weights(others) * direction.unsqueeze(-2)
+        return length.squeeze(-1) - 1, Pull(tangent(x, gradient.expand_as(x)), inverse_norms)
 
-    def definition(self, embeddings: Float[Tensor, "b n d"], others: Others, draw: None) -> Float[Tensor, " b"]:
+    def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
         length: Tensor = vector_norm(self._mean(project(embeddings), others), dim=-1)
         return length - 1
 
-    def _weights(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b n"]:
+    def _weights(self, others: Others) -> Float[Tensor, "*sets n 1"] | float:
         """The share of every point in the mean of all, the fixed ones among them."""
-        mass = others.mass(x).unsqueeze(1)
-        return others.shares(x) * (mass / (mass + others.fixed)).expand(x.shape[:2])
+        if others.weight is None:
+            return 1 / (others.mass + others.fixed)
+        return (others.weight / (others.mass + others.fixed).unsqueeze(-1)).unsqueeze(-1)
 
-    def _mean(self, x: Float[Tensor, "b n d"], others: Others) -> Float[Tensor, "b d"]:
+    def _mean(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets d"]:
         """The mean of all points."""
-        own = (self._weights(x, others).unsqueeze(2) * x).sum(dim=1)
+        own = (self._weights(others) * x).sum(dim=-2)
         own = own if others.ranks.size == 1 else others.ranks.sum(own)
         if others.against is None:
             return own
-        return own + others.against.sum(dim=1) / (others.mass(x).unsqueeze(1) + others.fixed)
+        mass = others.mass + others.fixed
+        return own + others.against.sum(dim=-2) / (mass.unsqueeze(-1) if isinstance(mass, Tensor) else mass)

@@ -10,7 +10,7 @@ from torch import Tensor
 Block = tuple[slice, slice]
 
 _MOST = 2**25  # entries of a block on a CPU, where a larger one is not faster
-_MOST_PARTS, _STEP = 16, 32  # into how many parts a row is cut to find maxima, in multiples of so many columns
+_MOST_PARTS, _WIDTH = 16, 32  # into how many windows a row is cut to find maxima, and what their width is a multiple of
 _SHARE = 64  # of the memory that one block may take: an operation holds a few of them
 
 
@@ -58,28 +58,33 @@ def set_blocks(sets: int, rows: int, columns: int, entries: int) -> Iterator[tup
             yield here, *block
 
 
-def fill_diagonal(block: Float[Tensor, "b n m"], offset: int, value: float) -> None:
+def fill_diagonal(block: Float[Tensor, "*sets n m"], offset: int, value: float) -> None:
     """Fill, in place, the entries where a point meets itself; none if the diagonal lies outside of the block."""
-    if -block.shape[1] < offset < block.shape[2]:
-        block.diagonal(offset, dim1=1, dim2=2).fill_(value)
+    if -block.shape[-2] < offset < block.shape[-1]:
+        block.diagonal(offset, dim1=-2, dim2=-1).fill_(value)
 
 
-def largest(block: Float[Tensor, "b n m"], k: int) -> tuple[Float[Tensor, "b n k"], Int[Tensor, "b n k"]]:
-    """For every row its largest entry and k - 1 others of the largest, and their columns.
+def largest(
+    block: Float[Tensor, "*sets n m"], k: int, *, smallest: bool = False
+) -> tuple[Float[Tensor, "*sets n k"], Int[Tensor, "*sets n k"]]:
+    """For every row its largest entry and k - 1 others of the largest, and their columns; or of the smallest.
 
     Up to two are found by groups of columns, as maxima of the groups with the largest maxima: a maximum is a fast pass
     over the block, unlike its place, which is only looked for in these groups. So the second largest entry is missed
     where it shares a group with the largest, of some dozens.
     """
-    step = _STEP * -(-block.shape[2] // (_STEP * _MOST_PARTS))
-    parts = block.shape[2] // step
+    m = block.shape[-1]
+    width = _WIDTH * -(-m // (_WIDTH * _MOST_PARTS))
+    parts = -(-m // width)
     if k > 2 or parts < 2:
-        return block.topk(k, dim=2)
-    windows = block.unfold(2, block.shape[2] - (parts - 1) * step, step)  # (b, n, parts, width); the last fits the end
-    maxima = windows.amax(dim=2)
-    group = maxima.argmax(dim=2, keepdim=True)
+        return block.topk(k, largest=not smallest)
+    extreme, place, both = (torch.amin, torch.argmin, torch.min) if smallest else (torch.amax, torch.argmax, torch.max)
+    step = (m - width) // (parts - 1)  # windows overlap a little where they do not fit otherwise
+    windows = block.unfold(-1, m - (parts - 1) * step, step)  # (..., n, parts, width)
+    extremes = extreme(windows, dim=-2)
+    group = place(extremes, dim=-1, keepdim=True)
     if k == 2:
-        group = torch.cat([group, maxima.scatter_(2, group, -torch.inf).argmax(dim=2, keepdim=True)], dim=2)
-    columns = group.unsqueeze(3) + torch.arange(0, parts * step, step, device=block.device)  # (b, n, k, parts)
-    values, part = block.gather(2, columns.flatten(2)).view_as(columns).max(dim=3)
+        extremes.scatter_(-1, group, torch.inf if smallest else -torch.inf)
+        group = torch.cat([group, place(extremes, dim=-1, keepdim=True)], dim=-1)
+    values, part = both(windows.gather(-1, group.unsqueeze(-2).expand(*windows.shape[:-1], k)), dim=-2)
     return values, part.mul_(step).add_(group)

@@ -7,8 +7,6 @@ Angles do not change with the points' lengths, and this is the gradient at any l
 needed, nor a graph over the sort. Kept for the backward pass are the coefficients of p and q, not the gradient.
 """
 
-import math
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
@@ -18,12 +16,12 @@ from unclump.geometry.circles import Circles, circle_coordinates, unevenness
 from unclump.ops.dispatch import has_native, register
 
 
-def coordinates(x: Float[Tensor, "b n d"], circles: Circles) -> Float[Tensor, "b k 2 n"]:
+def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
-    if len(x) == 1 and has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
+    if x.ndim == 2 and has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
         from unclump.ops.native import circle as loops
 
-        return loops.coordinates_of(x[0], circles)[0].view(1, len(circles), 2, x.shape[1])
+        return loops.coordinates_of(x, circles)[0].view(len(circles), 2, len(x))
     with exact_products(x.device):
         return circle_coordinates(x, circles)
 
@@ -33,52 +31,53 @@ def _fake(angles: Tensor, mask: Tensor | None) -> Tensor:
 
 
 @register("even_spacing(Tensor angles, Tensor? mask) -> Tensor", _fake)
-def gaps(angles: Float[Tensor, "b k n"], mask: Bool[Tensor, "b n"] | None) -> Float[Tensor, "b k n"]:
+def gaps(angles: Float[Tensor, "*sets k n"], mask: Bool[Tensor, "*sets n"] | None) -> Float[Tensor, "*sets k n"]:
     """How far each angle is from its place in the nearest evenly spaced configuration; zero where masked."""
-    return unevenness(angles, None if mask is None else mask.unsqueeze(1))
+    return unevenness(angles, None if mask is None else mask.unsqueeze(-2))
 
 
 def coefficients(
-    x: Float[Tensor, "b n d"], along: Float[Tensor, "b k 2 n"], weight: Float[Tensor, "b k n"]
-) -> Float[Tensor, "b k 2 n"]:
+    x: Float[Tensor, "*sets n d"], along: Float[Tensor, "*sets k 2 n"], weight: Float[Tensor, "*sets k n"]
+) -> Float[Tensor, "*sets k 2 n"]:
     """The gradient of the weighted sum of all angles, in terms of both vectors of every circle.
 
     Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
     """
-    p, q = along.unbind(dim=2)
-    largest = torch.maximum(x.amax(dim=-1), -x.amin(dim=-1)).unsqueeze(1)  # (b, 1, n)
-    radius = torch.maximum(torch.hypot(p, q), torch.finfo(x.dtype).eps * largest)
-    radius.masked_fill_(radius == 0, math.inf)  # rows of zeros
+    limits = torch.finfo(x.dtype)
+    largest = torch.maximum(x.amax(dim=-1), x.amin(dim=-1).neg_()).mul_(limits.eps)
+    largest.clamp_min_(16 / limits.max)  # rows of zeros, too, whose coordinates are zero
+    radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), largest.unsqueeze(-2))
+    p, q = (along / radius.unsqueeze(-2)).unbind(dim=-2)
     turn = weight / radius
-    return torch.stack([-turn * (q / radius), turn * (p / radius)], dim=2)
+    return torch.stack([(turn * q).neg_(), turn * p], dim=-2)
 
 
 def combine(
-    coefficients: Float[Tensor, "b k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
-) -> Float[Tensor, "b n d"]:
+    coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
+) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
-    rows, vectors = coefficients.flatten(1, 2), circles.flatten(end_dim=1)  # (b, 2k, n), and (2k, d) or (2k,)
-    if len(rows) == 1 and scale.numel() == 1 and has_native(rows):
+    rows, vectors = coefficients.flatten(-3, -2), circles.flatten(end_dim=1)  # (..., 2k, n), and (2k, d) or (2k,)
+    if rows.ndim == 2 and scale.numel() == 1 and has_native(rows):
         from unclump.ops.native import circle as loops
 
-        return loops.combine(rows[0], circles, d, scale.item()).unsqueeze(0)
-    rows = scale * rows
+        return loops.combine(rows, circles, d, scale.item())
     if circles.is_floating_point():
         with exact_products(rows.device):
-            return rows.mT @ vectors
-    return rows.new_zeros(len(rows), d, rows.shape[2]).index_add_(1, vectors, rows).mT
+            return rows.mT @ (scale * vectors)
+    rows = scale * rows
+    return rows.new_zeros(*rows.shape[:-2], d, rows.shape[-1]).index_add_(-2, vectors, rows).mT
 
 
 def fused_distance(
-    x: Float[Tensor, "b n d"], circles: Circles
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b k 2 n"]] | None:
+    x: Float[Tensor, "*sets n d"], circles: Circles
+) -> tuple[Float[Tensor, ""], Float[Tensor, "k 2 n"]] | None:
     """The squared distance to even spacing, halved and averaged over the circles, and the gradient's coefficients.
 
     None where no compiled loop does it.
     """
-    if len(x) != 1 or not has_native(x):
+    if x.ndim > 2 or not has_native(x):
         return None
     from unclump.ops.native import circle as loops
 
-    distance, found = loops.even_spacing(x[0], circles, torch.finfo(x.dtype).eps ** 2)
-    return x.new_full((1,), distance), found.view(1, len(circles), 2, x.shape[1])
+    distance, found = loops.even_spacing(x, circles, torch.finfo(x.dtype).eps ** 2)
+    return x.new_full((), distance), found.view(len(circles), 2, len(x))

@@ -10,18 +10,28 @@ by differences, and its force added by itself. Memory is O(n d), beside a block 
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn.functional import pad
+from torch.nn.functional import pad, softsign
 
-from unclump._precision import apart, as_sets, exact_products, largest_slope, narrow, product, push_aside, take_rows
+from unclump._precision import (
+    add_product,
+    apart,
+    as_sets,
+    exact_products,
+    largest_slope,
+    narrow,
+    push_aside,
+    take_rows,
+)
 from unclump.kernels import Kernel, kernel_by_name, name_of
-from unclump.ops.blocks import block_entries, set_blocks
+from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
 from unclump.ops.dispatch import has_native, register
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
@@ -34,7 +44,6 @@ def kernel_sum(
     y: Float[Tensor, "*sets m d"] | None = None,
     *,
     itself: int | None = None,
-    first: int = 0,
     right: Float[Tensor, "*sets m"] | None = None,
     left: Float[Tensor, "*sets n"] | None = None,
     needs_grad: bool = True,
@@ -48,7 +57,6 @@ def kernel_sum(
         itself: The row of `y` that is the first of `x`: pairs of a point with itself do not count, and those of two
             points that are both rows of `x` pull at both. It may lie before or beyond `y`, as the rows of another
             process do; None is beyond it, or the first where `y` is None.
-        first: The number of the first row of `y`, if it is part of a larger table: coinciding rows are pushed by it.
         right: The weights v of the others; None for ones.
         left: The weights u of the sums; None for v where the points are among the others, or ones.
         needs_grad: Whether to compute the gradient of :math:`\sum_i u_i S_i`, up to parts normal to the sphere.
@@ -59,26 +67,26 @@ def kernel_sum(
         tensor([0.7500, 0.7500, 1.0000])
     """
     table = None if y is None else as_sets(y.detach())
-    weights = (None if one is None else as_sets(one.detach().unsqueeze(-1))[..., 0] for one in (right, left))
+    weights = (None if one is None else as_sets(one.detach().unsqueeze(-1)) for one in (right, left))
     offset = (0 if y is None else y.shape[-2]) if itself is None else itself
-    sums, gradient = _kernel_sum(as_sets(x.detach()), table, *weights, name_of(kernel), offset, first, needs_grad)
+    sums, gradient = _kernel_sum(as_sets(x.detach()), table, *weights, name_of(kernel), offset, needs_grad)
     return sums.view(x.shape[:-1]), gradient.view(x.shape) if needs_grad else None
 
 
 def fused_mean_over_pairs(
-    embeddings: Float[Tensor, "b n d"], kernel: Kernel, *, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
+    embeddings: Float[Tensor, "*sets n d"], kernel: Kernel, *, needs_grad: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None] | None:
     """The mean of the kernel over ordered pairs of the embeddings' directions, and the gradient by the embeddings.
 
     None where no compiled loop does it.
     """
-    if len(embeddings) != 1 or not has_native(embeddings) or (loop := _native_kernel(kernel)) is None:
+    if embeddings.ndim > 2 or not has_native(embeddings) or (loop := _native_kernel(kernel)) is None:
         return None
     from unclump.ops.native import pairs as loops
 
     most = max(1, _THREAD_GRADIENTS // (8 * embeddings.numel())) if needs_grad else torch.get_num_threads()
-    mean, gradient = loops.mean_over_pairs(embeddings[0], loop, wanted=needs_grad, most=most)
-    return embeddings.new_full((1,), mean), None if gradient is None else gradient.unsqueeze(0)
+    mean, gradient = loops.mean_over_pairs(embeddings, loop, wanted=needs_grad, most=most)
+    return embeddings.new_full((), mean), gradient
 
 
 @lru_cache(maxsize=256)
@@ -94,164 +102,188 @@ def _native_kernel(kernel: Kernel) -> Any:
 
 
 def _fake(
-    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int,
-    first: int, needs_grad: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return x.new_empty(x.shape[:2]), torch.empty_like(x) if needs_grad else x.new_empty(0)
+    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int, needs_grad: bool
+) -> tuple[Tensor, Tensor]:
+    return x.new_empty((*x.shape[:-1], 1)), torch.empty_like(x) if needs_grad else x.new_empty(0)
 
 
 @register(
-    "kernel_sum(Tensor x, Tensor? y, Tensor? right, Tensor? left, str kernel, SymInt itself, SymInt first, "
-    "bool needs_grad) -> (Tensor, Tensor)",
+    "kernel_sum(Tensor x, Tensor? y, Tensor? right, Tensor? left, str kernel, SymInt itself, bool needs_grad) "
+    "-> (Tensor, Tensor)",
     _fake,
 )
 def _kernel_sum(
-    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int,
-    first: int, needs_grad: bool,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    shape = len(x), x.shape[1], x.shape[1] if y is None else y.shape[1]
+    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: str, itself: int, needs_grad: bool
+) -> tuple[Tensor, Tensor]:
+    shape = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2] if y is None else y.shape[-2]
     if 0 in shape:  # a process may have no rows
-        return torch.zeros_like(x[..., 0]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+        return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
     with exact_products(x.device):
-        pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
+        pairs = _pairs(x, y, right, left, kernel_by_name(kernel), itself)
         if math.prod(shape) <= block_entries(x):
-            everything = [slice(0, size) for size in shape]
-            sums, gradient = pairs.block(everything[0], everything[1], everything[2], needs_grad)
+            sums, gradient = pairs.sum(needs_grad)
         else:
-            sums, gradient = x.new_zeros(x.shape[:2]), torch.zeros_like(x) if needs_grad else None
-            for sets, rows, columns in set_blocks(*shape, block_entries(x)):
-                part, force = pairs.block(sets, rows, columns, needs_grad)
-                sums[sets, rows] += part
+            sums, gradient = torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else None
+            for sets, *place in set_blocks(*shape, block_entries(x)):
+                part, force = pairs.block(sets, *place).sum(needs_grad)
+                here = (place[0],) if x.ndim == 2 else (sets, place[0])
+                sums[here] += part
                 if gradient is not None and force is not None:
-                    gradient[sets, rows] += force
-    return narrow(sums, x.dtype), x.new_empty(0) if gradient is None else narrow(gradient, x.dtype)
+                    gradient[here] += force
+    if pairs.kernel.may_overflow:
+        sums, gradient = narrow(sums, x.dtype), None if gradient is None else narrow(gradient, x.dtype)
+    return sums, x.new_empty(0) if gradient is None else gradient
 
 
+def _pairs(
+    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: Kernel, itself: int
+) -> "_Pairs":
+    """The points and the others, moved to the others' mean, with the weights of forces."""
+    table = x if y is None else y
+    mean = table.mean(dim=-2, keepdim=True)
+    there = table - mean
+    half = vector_norm(there, dim=-1, keepdim=True).square_().mul_(-0.5)
+    here, own = there, half
+    if y is not None:
+        here = x - mean
+        own = vector_norm(here, dim=-1, keepdim=True).square_().mul_(-0.5)
+    # Minus half the squared chord, -|a|^2 / 2 - |c|^2 / 2 + <a, c>, as one product of longer vectors.
+    rows = torch.cat([here, own, torch.ones_like(own)], dim=-1)
+    columns = torch.cat([there, torch.ones_like(half), half], dim=-1)
+    factors = _factors(x, table, right, left, itself)
+    # What the rounding of a product can make of coinciding points.
+    floor = None if kernel.exponential else -2 * torch.finfo(x.dtype).eps * half.mean(dim=-2, keepdim=True)
+    return _Pairs(kernel, x, table, here, there, rows, columns, floor, right, factors, itself)
+
+
+def _factors(
+    x: Tensor, table: Tensor, right: Tensor | None, left: Tensor | None, itself: int
+) -> list[tuple[Tensor | float, Tensor | None]]:
+    """The weights of forces, half of u_i v_j + v_i u_j, as sums of products: a factor for rows, one for columns."""
+    n, m = x.shape[-2], table.shape[-2]
+    if not 0 <= itself <= m - n:
+        return [(0.5 if left is None else left / 2, right)]
+    if right is None and left is None and n == m:
+        return [(1.0, None)]
+    right = torch.ones_like(table[..., :1]) if right is None else right
+    own = right[..., itself : itself + n, :]
+    around = (0, 0, itself, m - itself - n)  # others before and after
+    if left is None:
+        return [(own / 2, right + pad(own, around))]
+    return [(left / 2, right), (own / 2, pad(left, around))]
+
+
+@dataclass(frozen=True)
 class _Pairs:
-    """The points and the others, moved to the others' mean, ready to give sums and forces block by block."""
+    """Points and others; a block of their pairs is the same of fewer."""
 
-    def __init__(
-        self, x: Tensor, y: Tensor | None, itself: int, first: int, right: Tensor | None, left: Tensor | None,
-        kernel: Kernel,
-    ) -> None:  # fmt: skip
-        self.x, self.y, self.itself, self.first = x, x if y is None else y, itself, first
-        self.right, self.kernel = right, kernel
-        mean = self.y.mean(dim=1, keepdim=True)
-        self.there = self.y - mean
-        self.here = self.there if y is None else x - mean
-        squares = vector_norm(self.there, dim=-1, keepdim=True).square_()
-        # What the rounding of a product can make of coinciding points.
-        self.floor = torch.finfo(x.dtype).eps * squares.mean(dim=1, keepdim=True)
-        # The squared chord |a|^2 + |c|^2 - 2 <a, c> as one product of longer vectors; of exponentials the exponent.
-        offset, slope = kernel.exponential or (0.0, 1.0)
-        own = squares if y is None else vector_norm(self.here, dim=-1, keepdim=True).square_()
-        self.rows = torch.cat([-2 * slope * self.here, slope * own + offset, torch.full_like(own, slope)], dim=2)
-        self.columns = torch.cat([self.there, torch.ones_like(squares), squares], dim=2)
-        self.factors = self._factors(left)
+    kernel: Kernel
+    x: Tensor
+    y: Tensor
+    here: Tensor
+    """The points, moved to the others' mean."""
+    there: Tensor
+    rows: Tensor
+    """Of which the product with `columns` is minus half the squared chord."""
+    columns: Tensor
+    floor: Tensor | None
+    right: Tensor | None
+    factors: list[tuple[Tensor | float, Tensor | None]]
+    itself: int
 
-    def _factors(self, left: Tensor | None) -> list[tuple[Tensor | float, Tensor | None]]:
-        """The weights of forces, half of u_i v_j + v_i u_j, as sums of products: a factor for rows, one for columns."""
-        n, m, first = self.x.shape[1], self.y.shape[1], self.itself
-        if not 0 <= first <= m - n:
-            return [(0.5 if left is None else left / 2, self.right)]
-        if self.right is None and left is None and n == m:
-            return [(1.0, None)]
-        right = self.x.new_ones(self.y.shape[:2]) if self.right is None else self.right
-        own = right[:, first : first + n]
-        around = (first, m - first - n)  # others before and after
-        if left is None:
-            return [(own / 2, right + pad(own, around))]
-        return [(left / 2, right), (own / 2, pad(left, around))]
+    def block(self, sets: slice, rows: slice, columns: slice) -> "_Pairs":
+        """Some pairs of some sets."""
 
-    def block(self, sets: slice, rows: slice, columns: slice, needs_grad: bool) -> tuple[Tensor, Tensor | None]:
-        """The sums of these rows over these columns, and the gradient by the rows."""
-        block = product(self.rows[sets, rows], self.columns[sets, columns].mT)
-        diagonal, opposite, scale = rows.start + self.itself - columns.start, None, 1.0
-        if self.kernel.exponential is not None:  # the block holds exponents
-            offset, scale = self.kernel.exponential
-            _fill_diagonal(block, diagonal, -math.inf)
-            near = block.argmax(dim=2, keepdim=True)
-            vector, r2 = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
+        def cut(table: Tensor, part: slice) -> Tensor:
+            return table[part] if table.ndim == 2 else table[sets, part]
+
+        def maybe(one: Tensor | float | None, part: slice) -> Any:
+            return cut(one, part) if isinstance(one, Tensor) else one
+
+        factors = [(maybe(by_row, rows), maybe(by_column, columns)) for by_row, by_column in self.factors]
+        return _Pairs(
+            self.kernel, cut(self.x, rows), cut(self.y, columns), cut(self.here, rows), cut(self.there, columns),
+            cut(self.rows, rows), cut(self.columns, columns), maybe(self.floor, slice(None)),
+            maybe(self.right, columns), factors, rows.start + self.itself - columns.start,
+        )  # fmt: skip
+
+    def sum(self, needs_grad: bool) -> tuple[Float[Tensor, "*sets n 1"], Float[Tensor, "*sets n d"] | None]:
+        """The sums of the rows over the columns, and the gradient by the rows. The nearest are added by themselves."""
+        offset, scale = self.kernel.exponential or (0.0, 1.0)
+        block = add_product(self.x.new_full((), offset), self.rows, self.columns.mT, alpha=-2 * scale)
+        opposite = None
+        if self.kernel.exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
+            fill_diagonal(block, self.itself, -math.inf)
+            near = largest(block, 1)[1]
+            vector, r2 = self._measure(near)
             value = slope = torch.exp(scale * r2 + offset)
-            values = slopes = block.exp_().scatter_(2, near, value)
-            _fill_diagonal(values, diagonal, 0.0)  # where a block holds nothing but a point itself
+            values = slopes = block.exp_().scatter_(-1, near, 0.0)
         else:
-            _fill_diagonal(block, diagonal, math.inf)
-            near = block.argmin(dim=2, keepdim=True)
-            _fill_diagonal(block, diagonal, 2.0)  # any harmless value: no kernel is singular there
-            torch.maximum(block, self.floor[sets], out=block)
-            vector, r2 = self._measure(sets, rows, near + columns.start if columns.start > 0 else near)
+            fill_diagonal(block, self.itself, math.inf)
+            near = largest(block, 1, smallest=True)[1]
+            fill_diagonal(block, self.itself, 2.0)  # any harmless value: no kernel is singular there
+            torch.maximum(block, self.floor, out=block)
+            vector, r2 = self._measure(near)
             value, slope = self.kernel.value_and_derivative(r2)
             values, slopes = self.kernel.value_and_derivative(block) if needs_grad else (self.kernel(block), block)
-            _fill_diagonal(values.scatter_(2, near, value), diagonal, 0.0)
-            _fill_diagonal(slopes, diagonal, 0.0)
+            for each in (values, slopes) if needs_grad else (values,):
+                fill_diagonal(each.scatter_(-1, near, 0.0), self.itself, 0.0)
             if self.kernel.distance == "geodesic" and needs_grad:
                 opposite = torch.where(block > _OPPOSITE, slopes, 0)
-        sums = values.sum(dim=2) if self.right is None else (values @ self.right[sets, columns, None])[..., 0]
+        if block.shape[-1] == 1:  # where a block holds nothing but a point itself
+            fill_diagonal(value, self.itself, 0.0)
+            fill_diagonal(slope, self.itself, 0.0)
+        others = _weighted_sum(values, self.right)
+        sums = others + (value if self.right is None else value * self.right.gather(-2, near))
         if not needs_grad:
             return sums, None
-        slopes.scatter_(2, near, 0.0)
-        vector *= slope.clamp(-largest_slope(slope.dtype), largest_slope(slope.dtype))
+        if self.kernel.may_overflow:
+            slope = slope.clamp(-largest_slope(slope.dtype), largest_slope(slope.dtype))
         forces = [
-            _force(
-                slopes, self.here[sets, rows], self.there[sets, columns], vector, near, opposite, self.x[sets, rows],
-                scale * (by_row if isinstance(by_row, float) else by_row[sets, rows, None]),
-                None if by_column is None else by_column[sets, columns, None],
-            )
+            self._force(slopes, slope, vector, near, opposite, 4 * scale, by_row, by_column)
             for by_row, by_column in self.factors
-        ]  # fmt: skip
+        ]
         return sums, forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
 
-    def _measure(self, sets: slice, rows: slice, near: Tensor) -> tuple[Tensor, Tensor]:
+    def _measure(self, near: Int[Tensor, "*sets n 1"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
         """The differences between points and the nearest of each, and the squared chords.
 
         Rows that coincide are taken to be `apart`, and pushed by different amounts: a whole clump comes apart at once.
         """
-        x = self.x[sets, rows]
-        vector = x - take_rows(self.y[sets], near[..., 0])
+        x, taken = self.x, apart(self.x.dtype)
+        vector = x - take_rows(self.y, near.squeeze(-1))
         chord = vector_norm(vector, dim=-1, keepdim=True)
         coincide = chord <= torch.finfo(x.dtype).eps
-        chord = torch.where(coincide, apart(x.dtype), chord)
-        numbers = torch.arange(rows.start, rows.stop, device=x.device).unsqueeze(-1) + self.itself
-        push = (_phase(numbers + self.first) - _phase(near + self.first)).to(x.dtype)
-        push_aside(vector, x, torch.where(coincide, apart(x.dtype) * push, 0))
-        return vector, chord.square_()
+        numbers = torch.arange(self.itself, self.itself + x.shape[-2], device=x.device).unsqueeze(-1)
+        push_aside(vector, x, softsign((numbers - near).to(x.dtype)).mul_(coincide).mul_(taken))
+        return vector, chord.masked_fill_(coincide, taken).square_()
+
+    def _force(
+        self, slopes: Tensor, slope: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None, scale: float,
+        by_row: Tensor | float, by_column: Tensor | None,
+    ) -> Float[Tensor, "*sets n d"]:  # fmt: skip
+        r"""The force :math:`s a_i \sum_j b_j k'_{ij} (x_i - y_j)` on every row; without factors they are one.
+
+        Args:
+            slopes: The derivatives k', zero for the nearest of every row.
+            slope: That of the nearest.
+            vector: Its difference.
+            near: Which it is.
+            opposite: The slopes of near antipodes, where the part of x - y that is normal to the sphere would drown the
+                rest: -x - y has another one.
+            scale: The factor s.
+            by_row: The factors a.
+            by_column: The factors b.
+        """
+        scale, by_row = (scale * by_row, None) if isinstance(by_row, float) else (scale, by_row)
+        slope = slope * scale if by_column is None else slope * scale * by_column.gather(-2, near)
+        force = (vector * slope).addcmul_(_weighted_sum(slopes, by_column), self.here, value=scale)
+        if opposite is not None:
+            force.addcmul_(_weighted_sum(opposite, by_column), self.x, value=-2 * scale)
+        force = add_product(force, slopes, self.there if by_column is None else by_column * self.there, alpha=-scale)
+        return force if by_row is None else force.mul_(by_row)
 
 
-def _force(
-    slopes: Tensor, here: Tensor, there: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None, x: Tensor,
-    by_row: Tensor | float, by_column: Tensor | None,
-) -> Tensor:  # fmt: skip
-    r"""The force :math:`4 a_i \sum_j b_j k'_{ij} (x_i - y_j)` on every row; without factors they are one.
-
-    Args:
-        slopes: The derivatives k', or a multiple of them, zero for the nearest of every row.
-        here: The points, moved to the mean.
-        there: The others, moved to the mean.
-        vector: Slope times difference of the nearest of every row.
-        near: Which it is.
-        opposite: The slopes of near antipodes, where the part of x - y that is normal to the sphere would drown the
-            rest: -x - y has another one.
-        x: The points.
-        by_row: The factors a.
-        by_column: The factors b.
-    """
-    along = slopes.sum(dim=2, keepdim=True) if by_column is None else slopes @ by_column
-    force = product(slopes, there if by_column is None else by_column * there).neg_()
-    force.addcmul_(along, here)
-    if opposite is not None:
-        normal = opposite.sum(dim=2, keepdim=True) if by_column is None else opposite @ by_column
-        force.addcmul_(normal, x, value=-2)
-    force = force.add_(vector) if by_column is None else force.addcmul_(by_column.gather(1, near), vector)
-    return force.mul_(4 * by_row)
-
-
-def _fill_diagonal(block: Tensor, offset: int, value: float) -> None:
-    """Where a point meets itself; nowhere if the diagonal lies outside of the block."""
-    if -block.shape[1] < offset < block.shape[2]:
-        block.diagonal(offset, dim1=1, dim2=2).fill_(value)
-
-
-def _phase(numbers: Tensor) -> Tensor:
-    """A number in [0, 1) for every row number, far from those of the next: multiples of the golden ratio."""
-    return (numbers * 40503 & 0xFFFF) / 65536
+def _weighted_sum(block: Float[Tensor, "*sets n m"], weights: Float[Tensor, "*sets m 1"] | None) -> Tensor:
+    """Of every row; a column."""
+    return block.sum(dim=-1, keepdim=True) if weights is None else block @ weights

@@ -18,21 +18,21 @@ from unclump._precision import apart, push_aside
 class Measured:
     """Distances between points and one other each, and the derivatives by both."""
 
-    distance: Float[Tensor, "b n"]
-    vector: Float[Tensor, "b n d"]
-    slope: Float[Tensor, "b n"]
+    distance: Float[Tensor, "*sets n 1"]
+    vector: Float[Tensor, "*sets n d"]
+    slope: Float[Tensor, "*sets n 1"] | float
     """The derivative of the distance by the point is `slope * vector`, up to a part that is normal to the sphere."""
-    sign: Float[Tensor, "b n"] | float
+    sign: Float[Tensor, "*sets n 1"] | float
     """The derivative by the other point is `sign` times that by the point."""
 
 
 def measure(
-    x: Float[Tensor, "b n d"],
-    others: Float[Tensor, "b n d"],
-    r2: Float[Tensor, "b n"],
+    x: Float[Tensor, "*sets n d"],
+    others: Float[Tensor, "*sets n d"],
+    r2: Float[Tensor, "*sets n 1"],
     *,
     distance: str,
-    follows: Bool[Tensor, "b n"] | None = None,
+    follows: Bool[Tensor, "*sets n 1"] | None = None,
 ) -> Measured:
     r"""The distances between points of the sphere and one other each.
 
@@ -50,28 +50,34 @@ def measure(
         follows: Whether the point is a later row than the other. Rows that coincide are then taken to be `apart`, the
             later to one side and the earlier to the other; without it they stay where they are.
     """
-    coincide, taken = r2 == 0, apart(x.dtype)
-    sign: Tensor | float = -1.0
     if distance == "geodesic":
         far = r2 > 2
         sign = torch.where(far, x.new_ones(()), -1)
-        vector = torch.addcmul(x, others, sign.unsqueeze(-1))
-    else:
-        vector = x - others
-    if follows is not None:
-        side = torch.where(follows, x.new_full((), taken), -taken)
-        push_aside(vector, x, (side * coincide).unsqueeze(-1))
-    if distance == "geodesic":
-        short = vector_norm(vector, dim=-1)
+        vector = torch.addcmul(x, others, sign)
+        short = vector_norm(vector, dim=-1, keepdim=True)
         if follows is not None:
-            short.masked_fill_(coincide, taken)
+            _take_apart(vector, x, short, r2 == 0, follows)
         long = (4 - short.square()).sqrt_()
-        half = torch.atan2(short, long)
+        angle = torch.atan2(short, long).mul_(2)
         # Zero over zero: of a point and itself, or its antipode.
         slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
-        return Measured(torch.where(far, math.pi - 2 * half, 2 * half), vector, slope, sign)
-    r2 = r2.masked_fill(coincide, taken**2)
+        return Measured(torch.where(far, math.pi - angle, angle), vector, slope, sign)
+    vector, chord = x - others, r2.sqrt()
+    if follows is not None:
+        _take_apart(vector, x, chord, chord == 0, follows)
     if distance == "squared":
-        return Measured(r2, vector, torch.full_like(r2, 2), sign)
-    chord = r2.sqrt_()
-    return Measured(chord, vector, chord.reciprocal(), sign)
+        return Measured(chord.square_(), vector, 2.0, -1.0)
+    return Measured(chord, vector, chord.reciprocal(), -1.0)
+
+
+def _take_apart(
+    vector: Float[Tensor, "*sets n d"],
+    x: Float[Tensor, "*sets n d"],
+    length: Float[Tensor, "*sets n 1"],
+    coincide: Bool[Tensor, "*sets n 1"],
+    follows: Bool[Tensor, "*sets n 1"],
+) -> None:
+    """Make, in place, the vectors between points that coincide `apart` long."""
+    taken = apart(x.dtype)
+    push_aside(vector, x, torch.where(follows, x.new_full((), taken), -taken) * coincide)
+    length.masked_fill_(coincide, taken)

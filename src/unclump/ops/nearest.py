@@ -18,8 +18,6 @@ from unclump._precision import add_product, as_sets, exact_products, take_rows
 from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
 from unclump.ops.dispatch import has_native, register
 
-_SPARE = 1  # candidates beyond those that are needed, which are measured too
-
 
 def nearest(
     x: Float[Tensor, "*sets n d"],
@@ -28,6 +26,7 @@ def nearest(
     k: int = 1,
     mask: Bool[Tensor, "*sets m"] | None = None,
     itself: int | None = None,
+    spare: int = 1,
 ) -> tuple[Int[Tensor, "*sets n k"], Float[Tensor, "*sets n k"]]:
     r"""The row numbers of the k nearest others of every point, nearest first, and the squared chords; no gradient.
 
@@ -35,9 +34,11 @@ def nearest(
         x: Points on the sphere, in separate sets.
         y: Where to look for the others; None is `x` itself.
         k: How many.
-        mask: False for rows of `y` that are nobody's neighbour.
+        mask: False for rows of `y` that are no neighbours.
         itself: The row of `y` that is the first of `x`, and no neighbour of it, the next not of the next, and so on.
             None is no such row, or the first where `y` is None.
+        spare: How many candidates beyond k are measured. The more, the surer the nearest is found among points that a
+            product of float32 cannot tell apart: those whose squared chords differ by less than about 2e-7.
 
     Example:
         >>> from unclump.ops.nearest import nearest
@@ -48,11 +49,12 @@ def nearest(
     index, r2 = _nearest(
         as_sets(x.detach()),
         None if y is None else as_sets(y.detach()),
-        None if mask is None else as_sets(mask.unsqueeze(-1))[..., 0],
+        mask if mask is None or mask.ndim <= 2 else mask.flatten(0, -2),
         k,
         (0 if y is None else y.shape[-2]) if itself is None else itself,
+        k + spare,
     )
-    return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
+    return (index, r2) if x.ndim <= 3 else (index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k))
 
 
 def nearest_of_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " a"], *, k: int = 1) -> Int[Tensor, "a k"]:
@@ -63,40 +65,56 @@ def nearest_of_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " a"], *, k: int 
     return near[~itself].view(len(rows), k)
 
 
-def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
-    return x.new_empty((*x.shape[:2], k), dtype=torch.long), x.new_empty((*x.shape[:2], k))
+def _fake(
+    x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int, candidates: int
+) -> tuple[Tensor, Tensor]:
+    return x.new_empty((*x.shape[:-1], k), dtype=torch.long), x.new_empty((*x.shape[:-1], k))
 
 
-@register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, SymInt itself) -> (Tensor, Tensor)", _fake)
-def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
+@register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, SymInt itself, int candidates) -> (Tensor, Tensor)", _fake)
+def _nearest(
+    x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int, candidates: int
+) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if k == 1 and mask is None and len(x) == 1 and (y is None or itself >= y.shape[1]) and has_native(x, table):
-        index = _native(x[0], None if y is None else y[0])[None]
-        return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
+    if k == 1 and mask is None and x.ndim == 2 and (y is None or itself >= len(y)) and has_native(x, table):
+        index = _native(x, y)
+        return index.unsqueeze(1), vector_norm(x - table[index], dim=-1, keepdim=True).square_()
     with exact_products(x.device):
-        mean = table.mean(dim=1, keepdim=True)
+        mean = table.mean(dim=-2, keepdim=True)
         there = table - mean
         here = there if y is None else x - mean
-        offsets = vector_norm(there, dim=-1).square_().mul_(-0.5).unsqueeze(1)
+        squares = vector_norm(there, dim=-1).square_().unsqueeze(-2)
         if mask is not None:
-            offsets.masked_fill_(~mask.unsqueeze(1), -math.inf)
-        shape = len(x), x.shape[1], table.shape[1]
-        if math.prod(shape) <= block_entries(x):
-            return _measured(x, table, add_product(offsets, here, there.mT), k, itself, 0)
-        index, r2 = x.new_zeros((*shape[:2], k), dtype=torch.long), x.new_full((*shape[:2], k), math.inf)
-        for sets, rows, columns in set_blocks(*shape, block_entries(x)):
-            scores = add_product(offsets[sets, :, columns], here[sets, rows], there[sets, columns].mT)
-            place = itself + rows.start - columns.start
-            found = _measured(x[sets, rows], table[sets], scores, k, place, columns.start)
-            both = [torch.cat(pair, dim=2) for pair in zip((index[sets, rows], r2[sets, rows]), found, strict=True)]
-            nearer = both[1].topk(k, dim=2, largest=False)
-            index[sets, rows], r2[sets, rows] = both[0].gather(2, nearer.indices), nearer.values
+            squares.masked_fill_(~mask.unsqueeze(-2), math.inf)
+        if table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x):
+            scores = add_product(squares, here, there.mT, beta=-0.5)
+            return _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
+        if x.ndim == 3:
+            return _streamed(x, table, here, there, squares, k, candidates, itself)
+        alone = (one.unsqueeze(0) for one in (x, table, here, there, squares))
+        index, r2 = _streamed(*alone, k, candidates, itself)
+        return index[0], r2[0]
+
+
+def _streamed(
+    x: Tensor, table: Tensor, here: Tensor, there: Tensor, squares: Tensor, k: int, candidates: int, itself: int
+) -> tuple[Int[Tensor, "b n k"], Float[Tensor, "b n k"]]:
+    """The same block by block."""
+    shape = len(x), x.shape[1], table.shape[1]
+    index, r2 = x.new_zeros((*shape[:2], k), dtype=torch.long), x.new_full((*shape[:2], k), math.inf)
+    for sets, rows, columns in set_blocks(*shape, block_entries(x)):
+        scores = add_product(squares[sets, :, columns], here[sets, rows], there[sets, columns].mT, beta=-0.5)
+        place = itself + rows.start - columns.start
+        found = _measured(x[sets, rows], table[sets], scores, k, candidates, place, columns.start, True)
+        both = [torch.cat(pair, dim=2) for pair in zip((index[sets, rows], r2[sets, rows]), found, strict=True)]
+        nearer = both[1].topk(k, dim=2, largest=False)
+        index[sets, rows], r2[sets, rows] = both[0].gather(2, nearer.indices), nearer.values
     return index, r2
 
 
 def _measured(
-    x: Tensor, table: Tensor, scores: Tensor, k: int, itself: int, first: int
-) -> tuple[Int[Tensor, "b n k"], Float[Tensor, "b n k"]]:
+    x: Tensor, table: Tensor, scores: Tensor, k: int, candidates: int, itself: int, first: int, masked: bool
+) -> tuple[Int[Tensor, "*sets n k"], Float[Tensor, "*sets n k"]]:
     """The k nearest of the candidates with the largest scores, by differences; infinitely far where there are fewer.
 
     Args:
@@ -104,26 +122,26 @@ def _measured(
         table: Others.
         scores: Between the points and some of the others.
         k: How many.
+        candidates: How many are measured.
         itself: The column where the first point meets itself.
         first: The number of the first column.
+        masked: Whether scores may be minus infinity, of others that do not count.
     """
     fill_diagonal(scores, itself, -math.inf)  # no point is its own neighbour
-    best, index = largest(scores, min(k + _SPARE, scores.shape[2]))
+    best, index = largest(scores, min(candidates, scores.shape[-1]))
     if first > 0:
         index += first
-    others = take_rows(table, index.flatten(1)).view(*index.shape, table.shape[2])  # (b, n, c, d)
-    chord = vector_norm(others.sub_(x.unsqueeze(2)), dim=-1).masked_fill_(best == -math.inf, math.inf)
-    if index.shape[2] < k:
-        missing = (0, k - index.shape[2])
+    others = take_rows(table, index.flatten(-2)).view(*index.shape, table.shape[-1])  # (..., n, c, d)
+    chord = vector_norm(others.sub_(x.unsqueeze(-2)), dim=-1)
+    if masked or scores.shape[-1] <= candidates:
+        chord.masked_fill_(best == -math.inf, math.inf)
+    if index.shape[-1] < k:
+        missing = (0, k - index.shape[-1])
         return pad(index, missing), pad(chord, missing, value=math.inf).square_()
-    order = chord.argmin(dim=2, keepdim=True) if k == 1 else chord.argsort(dim=2, stable=True)[..., :k]
-    return index.gather(2, order), chord.gather(2, order).square_()
-
-
-def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
-    """The squared chords between points and the rows of `y` with these numbers, by differences."""
-    chord: Tensor = vector_norm(x - take_rows(y, index), dim=-1)
-    return chord.square_()
+    if k == candidates == 1:
+        return index, chord.square_()
+    order = chord.argmin(dim=-1, keepdim=True) if k == 1 else chord.argsort(dim=-1, stable=True)[..., :k]
+    return index.gather(-1, order), chord.gather(-1, order).square_()
 
 
 def _native(x: Tensor, y: Tensor | None) -> Tensor:

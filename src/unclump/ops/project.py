@@ -4,7 +4,6 @@ r"""Rows onto the sphere, and the gradient back.
 """
 
 import math
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._precision import full_precision
-from unclump.geometry.sphere import unit
+from unclump.geometry.sphere import tangent, unit
 from unclump.ops.dispatch import has_native, register
 
 
@@ -69,7 +68,7 @@ def _unit_rows_backward(y: Tensor, inverse_norms: Tensor, grad: Tensor) -> Tenso
         from unclump.ops.native import projection as loops
 
         return loops.project_backward(y, inverse_norms.squeeze(-1), grad)
-    return torch.addcmul(grad, y, (y * grad).sum(dim=-1, keepdim=True), value=-1).mul_(inverse_norms)
+    return tangent(y, grad).mul_(inverse_norms)
 
 
 class _Project(torch.autograd.Function):
@@ -89,14 +88,13 @@ class _Project(torch.autograd.Function):
         if torch.is_grad_enabled() and (x.requires_grad or grad_output.requires_grad):
             y = unit(x)  # a second derivative: the same formula, by operations that have one
             norms = (x * y).sum(dim=-1, keepdim=True)
-            tangent = grad_output - (y * grad_output).sum(dim=-1, keepdim=True) * y
-            return tangent / torch.where(norms > 0, norms, torch.inf)
+            return tangent(y, grad_output) / torch.where(norms > 0, norms, torch.inf)
         return unit_rows_backward(y, inverse_norms, grad_output)
 
     @staticmethod
-    def jvp(ctx: Any, tangent: Tensor) -> tuple[Tensor, None]:
+    def jvp(ctx: Any, direction: Tensor) -> tuple[Tensor, None]:
         y, inverse_norms = ctx.saved_tensors
-        return (tangent - (y * tangent).sum(dim=-1, keepdim=True) * y) * inverse_norms, None
+        return tangent(y, direction) * inverse_norms, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int], x: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:

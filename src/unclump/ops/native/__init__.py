@@ -46,33 +46,33 @@ def threads(count: int, *, at_least: int) -> int:
 
 
 def fused_mean_of_nearest(
-    embeddings: Float[Tensor, "b n d"], *, distance: str, logarithm: bool, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
+    embeddings: Float[Tensor, "*sets n d"], *, distance: str, logarithm: bool, needs_grad: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None] | None:
     """Minus the mean distance, or its logarithm, of the embeddings' directions to the nearest other, in one pass.
 
     With the gradient by the embeddings; None where no loop does it.
     """
-    if len(embeddings) != 1 or embeddings.dtype is not torch.float32 or not usable(embeddings):
+    if embeddings.ndim > 2 or embeddings.dtype is not torch.float32 or not usable(embeddings):
         return None
     from unclump.ops.native import distances as loops
 
-    n, table = embeddings.shape[1], embeddings[0].detach().contiguous().numpy()
+    n, table = len(embeddings), embeddings.detach().contiguous().numpy()
     gradient = np.empty_like(table if needs_grad else table[:0])
     choices = distance == "geodesic", distance == "squared", logarithm, _APART
     value = loops.mean_of_nearest(table, *choices, gradient, threads(n * n, at_least=2**15))
-    return embeddings.new_full((1,), value), torch.from_numpy(gradient).unsqueeze(0) if needs_grad else None
+    return embeddings.new_full((), value), torch.from_numpy(gradient) if needs_grad else None
 
 
 def fused_quantisation_error(
-    embeddings: Float[Tensor, "b n d"], samples: Float[Tensor, "m d"], *, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
+    embeddings: Float[Tensor, "*sets n d"], samples: Float[Tensor, "m d"], *, needs_grad: bool
+) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None] | None:
     """Half the mean squared angle of the samples' directions to the nearest of the embeddings'; the same otherwise."""
-    if len(embeddings) != 1 or embeddings.dtype is not torch.float32 or not usable(embeddings, samples):
+    if embeddings.ndim > 2 or embeddings.dtype is not torch.float32 or not usable(embeddings, samples):
         return None
     from unclump.ops.native import distances as loops
 
-    value, gradient = loops.mean_square_to_nearest(embeddings[0], samples, wanted=needs_grad)
-    return value.unsqueeze(0), None if gradient is None else gradient.unsqueeze(0)
+    value, gradient = loops.mean_square_to_nearest(embeddings, samples, wanted=needs_grad)
+    return value, gradient
 
 
 def _one_thread() -> None:
