@@ -275,7 +275,7 @@ class _Evaluate(torch.autograd.Function):
         is_batched = [part.numel() > 0 for part in pull]
         if moved[0].ndim > 3:  # sets in every one of the batch
             pull = [
-                part.unflatten(0, (info.batch_size, -1)) if batched else part
+                part.view(info.batch_size, -1, *part.shape[1:]) if batched else part
                 for part, batched in zip(pull, is_batched, strict=True)
             ]
         return (value, *pull), (0, *(0 if batched else None for batched in is_batched))
@@ -321,7 +321,7 @@ def _gradient(
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
     assert pull is not None
-    gradient = objective.pull_back(pull, draw, factor, ctx.shape[-1])
+    gradient: Tensor = objective.pull_back(pull, draw, factor, ctx.shape[-1])
     return gradient if gradient.ndim == len(ctx.shape) else gradient.view(ctx.shape)
 
 

@@ -154,8 +154,9 @@ def _divided(pull: Pull | None, by: Float[Tensor, "*sets"] | float) -> Pull | No
     """The same with its scale divided, for every set by a number."""
     if pull is None:
         return None
-    by = by.unsqueeze(-1).unsqueeze(-1) if isinstance(by, Tensor) and by.ndim > 0 else by
-    return Pull(pull.vectors, (1 if pull.scale is None else pull.scale) / by)
+    by = by[..., None, None] if isinstance(by, Tensor) else by
+    scale = pull.vectors.new_ones((1, 1)) if pull.scale is None else pull.scale
+    return Pull(pull.vectors, scale / by)
 
 
 class Energy(Objective):

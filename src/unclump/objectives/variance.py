@@ -57,9 +57,10 @@ class SphericalVariance(Objective):
 
     def _weights(self, others: Others) -> Float[Tensor, "*sets n 1"] | float:
         """The share of every point in the mean of all, the fixed ones among them."""
-        if others.weight is None:
-            return 1 / (others.mass + others.fixed)
-        return (others.weight / (others.mass + others.fixed).unsqueeze(-1)).unsqueeze(-1)
+        mass = others.mass + others.fixed
+        if others.weight is None or not isinstance(mass, Tensor):
+            return 1 / mass
+        return (others.weight / mass.unsqueeze(-1)).unsqueeze(-1)
 
     def _mean(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets d"]:
         """The mean of all points."""

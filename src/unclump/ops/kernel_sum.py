@@ -222,6 +222,7 @@ class _Pairs:
             fill_diagonal(block, self.itself, math.inf)
             near = largest(block, 1, smallest=True)[1]
             fill_diagonal(block, self.itself, 2.0)  # any harmless value: no kernel is singular there
+            assert self.floor is not None
             torch.maximum(block, self.floor, out=block)
             vector, r2 = self._measure(near)
             value, slope = self.kernel.value_and_derivative(r2)
@@ -275,13 +276,13 @@ class _Pairs:
             by_row: The factors a.
             by_column: The factors b.
         """
-        scale, by_row = (scale * by_row, None) if isinstance(by_row, float) else (scale, by_row)
+        scale *= by_row if isinstance(by_row, float) else 1
         slope = slope * scale if by_column is None else slope * scale * by_column.gather(-2, near)
         force = (vector * slope).addcmul_(_weighted_sum(slopes, by_column), self.here, value=scale)
         if opposite is not None:
             force.addcmul_(_weighted_sum(opposite, by_column), self.x, value=-2 * scale)
         force = add_product(force, slopes, self.there if by_column is None else by_column * self.there, alpha=-scale)
-        return force if by_row is None else force.mul_(by_row)
+        return force if isinstance(by_row, float) else force.mul_(by_row)
 
 
 def _weighted_sum(block: Float[Tensor, "*sets n m"], weights: Float[Tensor, "*sets m 1"] | None) -> Tensor:

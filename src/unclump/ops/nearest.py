@@ -89,15 +89,13 @@ def _nearest(
         if table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x):
             scores = add_product(squares, here, there.mT, beta=-0.5)
             return _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
-        if x.ndim == 3:
-            return _streamed(x, table, here, there, squares, k, candidates, itself)
-        alone = (one.unsqueeze(0) for one in (x, table, here, there, squares))
-        index, r2 = _streamed(*alone, k, candidates, itself)
-        return index[0], r2[0]
+        tables = [one.view(-1, *one.shape[-2:]) for one in (x, table, here, there, squares)]
+        index, r2 = _streamed(*tables, k=k, candidates=candidates, itself=itself)
+        return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
 
 
 def _streamed(
-    x: Tensor, table: Tensor, here: Tensor, there: Tensor, squares: Tensor, k: int, candidates: int, itself: int
+    x: Tensor, table: Tensor, here: Tensor, there: Tensor, squares: Tensor, *, k: int, candidates: int, itself: int
 ) -> tuple[Int[Tensor, "b n k"], Float[Tensor, "b n k"]]:
     """The same block by block."""
     shape = len(x), x.shape[1], table.shape[1]
