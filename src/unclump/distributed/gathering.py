@@ -34,7 +34,7 @@ def nearest_among(
     points, numbers = take_rows(table, index), index
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(index < first, -1, index - first + ranks.before)
-    for rank, (y, there) in ranks.ring(x[0], None if mask is None else mask[0]):
+    for rank, (y, there) in ranks.ring(x[0], None if mask is None else mask[0]) if ranks.size > 1 else ():
         elsewhere = None if there is None else there.unsqueeze(0)
         index, chords = (one[..., 0] for one in nearest(x, y.unsqueeze(0), mask=elsewhere))
         number = index + sum(ranks.counts[:rank])

@@ -27,6 +27,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump._arrays import as_tensor
 from unclump._checks import check_generator, check_table
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
@@ -45,7 +46,7 @@ _SIMULATIONS = 999
 
 
 def health(
-    points: Float[Tensor, "n d"],
+    points: Float[Tensor, "n d"] | Float[np.ndarray, "n d"],
     *,
     names: Sequence[str] | None = None,
     generator: torch.Generator | None = None,
@@ -56,7 +57,7 @@ def health(
     Memory is O(n d), time O(n^2 d).
 
     Args:
-        points: Rows of any norm, at least two of them with a direction. They are not modified.
+        points: Rows of any norm, torch or NumPy, at least two of them with a direction. They are not modified.
         names: The names of the rows, printed beside their numbers.
         generator: For p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         progress: Show a progress bar on stderr.
@@ -69,6 +70,7 @@ def health(
         >>> print(result.verdict)
         duplicates: 2 rows are equal, in 1 group; spread it with the objective koleo; drop 1 row without a direction
     """
+    points = as_tensor(points)
     check_table(points, at_least=2)
     check_generator(generator)
     points = points.detach().cpu()
