@@ -113,14 +113,11 @@ class _Job:
         """Disperse the points of the table, in the dtype they are written in."""
         import torch
 
-        from unclump._precision import full_precision
         from unclump.dispersion.loop import disperse
-        from unclump.dispersion.moves import settle
 
-        args, points = self.args, self.table.points
-        bound = None if max_move is None else math.radians(max_move)
+        args = self.args
         result = disperse(
-            full_precision(points),
+            self.table.points,
             self.objective(),  # with a new generator: the result does not depend on earlier runs
             steps=self.steps,
             lr=_LR if args.lr is None else args.lr,
@@ -128,18 +125,16 @@ class _Job:
             generator=torch.Generator().manual_seed(args.seed),
             progress=self.progress,
             frozen=self.frozen,
-            max_move=bound,
+            max_move=None if max_move is None else math.radians(max_move),
+            keep_norms=self.keep_norms,
             checkpoint=args.checkpoint,
             schedule=lambda step: 1 - step / self.steps,
         )
         if result.history.interrupted:
             raise KeyboardInterrupt(_resume_hint(args.checkpoint))
-        settled = settle(result.points, points, keep_norms=self.keep_norms, max_move=bound)
-        if self.frozen is not None:
-            settled[self.frozen] = points[self.frozen]
-        elif not self.keep_norms:
+        if not self.keep_norms:
             self.notes = ["norms: every row has norm 1 (--keep-norms keeps the norms of FILE)"]
-        return settled
+        return result.points
 
     def separate_duplicates(self) -> Any:
         """Separate only the rows of the table that are (nearly) the same."""
