@@ -11,6 +11,8 @@ from unclump._checks import check_count, check_positive
 from unclump._text import sanitise
 from unclump.tables.files import Table, save
 
+HELP = "move the rows of a table apart"
+DESCRIPTION = "Move the rows of a table apart; format, dtype, order and names stay the same."
 EXAMPLES = """examples:
   unclump spread words.npz -o spread.npz                        spread the whole table
   unclump spread words.npz --try-moves 5,10,20                  compare limits on moves; writes nothing
@@ -28,17 +30,10 @@ _BATCH = 1024  # for objectives whose cost is quadratic in the rows
 _WHOLE_TABLE = ("sliced", "ssw", "lloyd", "spherical_variance")
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     from unclump.cli._tables import add_input, add_output
 
-    command = commands.add_parser(
-        "spread",
-        help="move the rows of a table apart",
-        description="Move the rows of a table apart; format, dtype, order and names stay the same.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     add_input(command)
     add_output(command)
     add = command.add_argument
@@ -61,7 +56,6 @@ def add_command(commands: Any) -> None:
     add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
     add("--seed", type=int, default=0, help="seed of everything random (0)")
     add("--quiet", action="store_true", help="no progress bar")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
