@@ -129,9 +129,9 @@ def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
 
 def _median_angle(x: Tensor, ranks: Alone) -> float:
     last = math.comb(ranks.total, 2) - 1
-    middle = _select(lambda: _pairs(x, ranks), last // 2, ranks)[: 1 + last % 2]
+    middle = _select(lambda: pair_chords(x, ranks), last // 2, ranks)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(lambda: _pairs(x, ranks), last // 2 + 1, ranks)[:1]])
+        middle = torch.cat([middle, _select(lambda: pair_chords(x, ranks), last // 2 + 1, ranks)[:1]])
     return angle_of(middle).mean().item()
 
 
@@ -194,10 +194,24 @@ def effective_rank(x: Points, *, gather: Gather = False) -> PerSet:
         5.0
     """
     x, ranks = directions_on_ranks(x, gather, at_least=1)
-    by_columns = ranks.size > 1 or x.shape[-2] >= x.shape[-1]
-    gram = ranks.sum(x.mT @ x) if by_columns else x @ x.mT
-    singular = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
-    return per_set(torch.special.entr(singular / singular.sum(dim=-1, keepdim=True)).sum(dim=-1).exp())
+    return per_set(rank_of(singular_values(x, ranks)))
+
+
+def singular_values(x: Float[Tensor, "*sets n d"], ranks: Alone | None = None) -> Float[Tensor, "*sets m"]:
+    """The min(n, d) singular values, largest first; of a table that is spread over ranks d of them."""
+    if ranks is not None and ranks.size > 1:
+        gram = ranks.sum(x.mT @ x)
+    else:
+        gram = x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT
+    squares: Tensor = torch.linalg.eigvalsh(gram)
+    return squares.clamp_min(0).sqrt().flip(-1)
+
+
+def rank_of(singular: Float[Tensor, "*sets m"]) -> Float[Tensor, "*sets"]:
+    """The effective rank, of singular values; zero where all of them are."""
+    total = singular.sum(dim=-1, keepdim=True)
+    entropy = torch.special.entr(singular / torch.where(total > 0, total, 1)).sum(dim=-1)
+    return torch.where(total[..., 0] > 0, entropy.exp(), 0)
 
 
 @dataclass(frozen=True)
@@ -278,7 +292,7 @@ def _degrees(radians: float) -> str:
     return f"{math.degrees(radians):.4f}°"
 
 
-def _pairs(x: Tensor, ranks: Alone) -> Iterator[Tensor]:
+def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:
     """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
     for rows, columns in upper_triangle(len(x), BLOCK):
         r2 = squared_chord_block(x[rows], x[columns])

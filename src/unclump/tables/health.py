@@ -31,6 +31,7 @@ from unclump._arrays import as_tensor
 from unclump._checks import check_generator, check_table
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
+from unclump.measures.angles import rank_of, singular_values
 from unclump.measures.rows import directions
 from unclump.measures.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 from unclump.tables.files import Table, bad_rows
@@ -93,8 +94,8 @@ def health(
     clumps = _groups(found.clump, found.nearest_angle)
     mean = x.mean(dim=0)
     resultant = vector_norm(mean).item()
-    spectrum = _singular_values(x)
-    centred_rank = _effective_rank(_singular_values(x - mean))
+    spectrum = singular_values(x) / math.sqrt(n)
+    centred_rank = rank_of(singular_values(x - mean)).item()
     occurrences = torch.bincount(found.index.flatten(), minlength=n).double()
     tests = _tests(x, generator)
     least = found.nearest_angle.min().item()
@@ -129,7 +130,7 @@ def health(
         spherical_variance=1 - resultant,
         resultant_length=resultant,
         cone_angle=angle(x, mean / resultant).mean().item() if resultant > 0 else math.pi / 2,
-        effective_rank=_effective_rank(spectrum),
+        effective_rank=rank_of(spectrum).item(),
         centred_rank=centred_rank,
         k=k,
         hubness=_skewness(occurrences),
@@ -183,19 +184,6 @@ def _extent(groups: list[Group]) -> tuple[int, int]:
 def _renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
     """Map the row numbers of groups to those of the whole table."""
     return tuple(Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups)
-
-
-def _singular_values(x: Float[Tensor, "n d"]) -> Float[Tensor, " m"]:
-    """Return the singular values divided by the root of n, descending."""
-    gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
-    squares: Tensor = torch.linalg.eigvalsh(gram).clamp_min(0) / len(x)
-    return squares.sqrt().flip(0)
-
-
-def _effective_rank(singular: Float[Tensor, " m"]) -> float:
-    if singular.sum() == 0:
-        return 0.0
-    return float(torch.special.entr(singular / singular.sum()).sum().exp())
 
 
 def _skewness(counts: Float[Tensor, " n"]) -> float:
