@@ -22,7 +22,7 @@ BAD_POINTS = {
     "integers": (torch.ones(5, 3, dtype=torch.long), TypeError, "floating-point points, got torch.int64", ".float()"),
     "a module": (torch.nn.Embedding(5, 3), TypeError, "got the module Embedding", "pass its .weight"),
     "another module": (torch.nn.GRU(5, 3), TypeError, "got the module GRU", "pass one of its parameters"),
-    "NumPy": (np.ones((5, 3)), TypeError, "a torch.Tensor, got ndarray", "torch.as_tensor"),
+    "lists": ([[1.0, 2.0]] * 5, TypeError, "a torch.Tensor, got list", "torch.as_tensor"),
 }
 
 
@@ -32,6 +32,12 @@ def test_objectives_refuse_bad_points(name, bad):
     x, error, expected, advice = BAD_POINTS[bad]
     with pytest.raises(error, match=re.escape(expected) + ".*" + re.escape(advice)):
         OBJECTIVES[name]()(x)
+
+
+@each_objective
+def test_objectives_refuse_numpy(name):
+    with pytest.raises(TypeError, match=r"a torch\.Tensor, got ndarray; convert with torch\.as_tensor"):
+        OBJECTIVES[name]()(np.ones((5, 3)))
 
 
 @each_measure

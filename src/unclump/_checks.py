@@ -72,7 +72,7 @@ def check_rows(x: Tensor) -> None:
             "a zero vector has no direction; drop these rows, or give padding a direction",
         ),
     ):
-        rows = is_bad.nonzero().flatten().tolist()
+        rows = is_bad.nonzero().squeeze(-1).tolist()  # of separate sets the indices of set and row
         if rows:
             listed = ", ".join(map(str, rows[:_MAX_LISTED])) + (", ..." if len(rows) > _MAX_LISTED else "")
             plural = "s" if len(rows) > 1 else ""

@@ -190,6 +190,33 @@ def test_half_precision_is_computed_in_single(points):
         assert_close(head(outputs), head(outputs.float()))
 
 
+class _Loss(nn.Module):
+    def __init__(self, head):
+        super().__init__()
+        self.head = head
+
+    def forward(self, outputs, labels):
+        return self.head.loss(outputs, labels)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.usefixtures("at_the_door")  # the checker of shapes would fix the batch
+@pytest.mark.parametrize("part", [nn.Identity(), nn.Linear(4, 4)], ids=["head", "network"])
+def test_it_exports_with_a_dynamic_batch(trainable, part):
+    head = PrototypeHead(prototypes(5, 4, generator=seeded()), trainable=trainable)
+    model, batch = nn.Sequential(part, head), torch.export.Dim("batch")
+    labels = torch.arange(7) % 5
+    outputs = torch.randn(7, 4, generator=seeded())
+    logits = torch.export.export(model, (outputs,), dynamic_shapes=({0: batch},), strict=False).module()
+    loss = torch.export.export(
+        _Loss(head), (outputs, labels), dynamic_shapes=({0: batch}, {0: batch}), strict=False
+    ).module()
+    for count in (2, 64):
+        outputs, labels = torch.randn(count, 4, generator=seeded(count)), torch.arange(count) % 5
+        assert_close(logits(outputs), model(outputs))
+        assert_close(loss(outputs, labels), head.loss(outputs, labels))
+
+
 def test_it_pickles_copies_and_prints(points):
     head = PrototypeHead(points(3, 4), trainable=True)
     for other in (pickle.loads(pickle.dumps(head)), copy.deepcopy(head)):

@@ -168,6 +168,20 @@ def test_no_row_travels_beyond_max_move(dtype, batch_size):
     assert (travelled > 0.2 - 1e-5).float().mean() > 0.5
 
 
+@pytest.mark.parametrize("keep_norms", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_the_bound_holds_after_rounding_and_norms_are_kept_if_so_chosen(dtype, keep_norms):
+    x, frozen = clump(24, 4, dtype), [3, 17]
+    found = disperse(x, "energy", steps=60, lr=0.05, max_move=0.2, frozen=frozen, keep_norms=keep_norms).points
+    travelled = uc.angle(uc.project(found.double()), uc.project(x.double()))
+    assert travelled.max() <= 0.2
+    assert travelled.max() > 0.19
+    assert torch.equal(found[frozen].view(torch.uint8), x[frozen].view(torch.uint8))
+    norms = x.double().norm(dim=1) if keep_norms else torch.ones(24, dtype=torch.float64)
+    norms[frozen] = x[frozen].double().norm(dim=1)
+    assert_close(found.double().norm(dim=1), norms, rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
 def test_a_row_that_never_reaches_its_bound_is_not_bent():
     x = clump(10, 3, torch.float64)
     bounded = disperse(x, "koleo", steps=20, lr=0.01, max_move=1.0).points

@@ -34,7 +34,15 @@ def parser() -> argparse.ArgumentParser:
     commands = result.add_subparsers(dest="command", metavar="COMMAND")
     result.set_defaults(run=lambda args: result.print_help())
     for module in (measure, report, spread, place, code, demo, completion):
-        module.add_command(commands)
+        command = commands.add_parser(
+            module.__name__.rpartition(".")[2],
+            help=module.HELP,
+            description=module.DESCRIPTION,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_options(command)
+        command.set_defaults(run=module.run)
     return result
 
 

@@ -1,6 +1,8 @@
 """`unclump code N D`: the best known well-separated directions, how good they are, and where they come from."""
 
 import argparse
+import io
+import json
 import math
 import sys
 from pathlib import Path
@@ -9,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from unclump.codes import Code
 
+HELP = "n well-separated directions in d dimensions"
+DESCRIPTION = "n directions in d dimensions with the largest known smallest angle."
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
   unclump code 100 4 -o directions.npy       a hundred directions in four dimensions
@@ -16,17 +20,11 @@ EXAMPLES = """examples:
   unclump code 131 3 --improve               search, and add the result to your catalogue if it is better
   unclump code 12 3 --thomson                electrons on a sphere
 """
+_FORMATS = (".npy", ".csv", ".json")
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
-    command = commands.add_parser(
-        "code",
-        help="n well-separated directions in d dimensions",
-        description="n directions in d dimensions with the largest known smallest angle.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     command.add_argument("n", type=int, metavar="N", help="number of directions")
     command.add_argument("d", type=int, metavar="D", help="number of dimensions")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write them to FILE: .npy, .csv or .json")
@@ -40,22 +38,20 @@ def add_command(commands: Any) -> None:
     command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
     """Find the code, write the requested files, print the summary."""
     from unclump._text import sanitise
-    from unclump.cli._output import check_output, write_points
 
-    check_output(args.output)
+    _check_output(args.output)
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
     if args.output is not None:
-        write_points(args.output, code)
+        _write_points(args.output, code)
     if args.plot is not None:
         _plot(code, args.plot)
-    print(_json(code) if args.json else _table(code))
+    print(json.dumps(summarise(code), indent=1) if args.json else _table(code))
     for path in (args.output, args.plot):
         if path is not None and not args.quiet:
             print(f"written to {sanitise(path)}", file=sys.stderr)
@@ -83,6 +79,33 @@ def _find(args: argparse.Namespace) -> "Code":
         fresh=args.fresh or args.improve,
         progress=not args.quiet and sys.stderr.isatty(),
     )
+
+
+def _check_output(path: Path | None) -> None:
+    """Raise if the points cannot be written, before they are computed."""
+    if path is None:
+        return
+    if path.suffix not in _FORMATS:
+        raise ValueError(f"expected an output file ending in {', '.join(_FORMATS)}, got {path}; choose one of these")
+    if not path.parent.is_dir():
+        raise ValueError(f"expected {path.name} to be in an existing folder, got {path.parent}; create it first")
+
+
+def _write_points(path: Path, code: "Code") -> None:
+    """Write the points with all their digits: as an array, as CSV, or as JSON together with the summary."""
+    import numpy as np
+
+    from unclump._atomic_write import replace_file
+
+    points, buffer = code.points.numpy(), io.BytesIO()
+    if path.suffix == ".npy":
+        np.save(buffer, points, allow_pickle=False)
+    elif path.suffix == ".csv":
+        np.savetxt(buffer, points, delimiter=",", fmt="%.17g")
+    else:
+        buffer.write((json.dumps({**summarise(code), "points": points.tolist()}, indent=1) + "\n").encode())
+    with replace_file(path) as file:
+        file.write(buffer.getvalue())
 
 
 def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
@@ -140,12 +163,6 @@ def _table(code: "Code") -> str:
     if "energy" in summary:
         rows.append(("energy", f"{summary['energy']:.12g}"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)
-
-
-def _json(code: "Code") -> str:
-    import json
-
-    return json.dumps(summarise(code), indent=1)
 
 
 def _plot(code: "Code", path: Path) -> None:

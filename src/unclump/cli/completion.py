@@ -5,8 +5,9 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+HELP = "completion script for your shell"
+DESCRIPTION = "Print a script that lets your shell complete commands, options and files."
 EXAMPLES = """examples:
   unclump completion bash > ~/.local/share/bash-completion/completions/unclump
   unclump completion zsh > ~/.zfunc/_unclump        with fpath+=~/.zfunc before compinit in ~/.zshrc
@@ -14,17 +15,9 @@ EXAMPLES = """examples:
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its argument."""
-    command = commands.add_parser(
-        "completion",
-        help="completion script for your shell",
-        description="Print a script that lets your shell complete commands, options and files.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the argument."""
     command.add_argument("shell", choices=tuple(_SHELLS), help="the shell")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -2,8 +2,12 @@
 
 import argparse
 import sys
-from typing import Any
 
+HELP = "the health of a table of embeddings"
+DESCRIPTION = (
+    "Duplicates, nearest angles, cone, rank, hubness and uniformity of a table of embeddings, compared with the same "
+    "number of uniform points, and a verdict."
+)
 EXAMPLES = """examples:
   unclump measure words.npy                          the table's health and a verdict
   unclump measure glove.txt --json                   the same as JSON
@@ -14,23 +18,14 @@ Angles are in degrees. Rows are counted from 0. Rows that are NaN, infinite or z
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     from unclump.cli._tables import add_input
 
-    command = commands.add_parser(
-        "measure",
-        help="the health of a table of embeddings",
-        description="Duplicates, nearest angles, cone, rank, hubness and uniformity of a table of embeddings, compared "
-        "with the same number of uniform points, and a verdict.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     add_input(command)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--seed", type=int, default=0, help="seed of p-values, simulated for under 20 rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

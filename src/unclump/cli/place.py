@@ -4,11 +4,12 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from unclump._text import sanitise
 from unclump.tables.files import FileError, Table, save
 
+HELP = "add rows in the emptiest directions of a table"
+DESCRIPTION = "Add rows to a table, far from all of its rows and from each other."
 EXAMPLES = """examples:
   unclump place words.npz --new tokens.txt -o longer.npz       a row for each name in tokens.txt
   unclump place vectors.npy --count 5 -o longer.npy            five rows for a table without names
@@ -19,24 +20,16 @@ _SAMPLES = 10_000  # candidate directions; at least four times the number of new
 _NAMELESS = ("npy", "safetensors")  # formats that cannot store names
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     from unclump.cli._tables import add_input, add_output
 
-    command = commands.add_parser(
-        "place",
-        help="add rows in the emptiest directions of a table",
-        description="Add rows to a table, far from all of its rows and from each other.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     add_input(command)
     new_rows = command.add_mutually_exclusive_group(required=True)
     new_rows.add_argument("--new", type=Path, metavar="FILE", help="names of the new rows, one per line")
     new_rows.add_argument("--count", type=int, metavar="N", help="number of new rows, for a table without names")
     add_output(command)
     command.add_argument("--seed", type=int, default=0, help="seed of the candidate directions (0)")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

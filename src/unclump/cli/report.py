@@ -5,11 +5,16 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unclump.tables.files import Table
 
+HELP = "the health of a table as one HTML page"
+DESCRIPTION = (
+    "The health of a table of embeddings as one HTML page that works offline; with two tables, before and after side "
+    "by side."
+)
 EXAMPLES = """examples:
   unclump report words.safetensors                        writes words.report.html
   unclump report glove.npz --tensor vectors -o glove.html
@@ -17,26 +22,15 @@ EXAMPLES = """examples:
 """
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     from unclump.cli._tables import add_input
 
-    command = commands.add_parser(
-        "report",
-        help="the health of a table as one HTML page",
-        description=(
-            "The health of a table of embeddings as one HTML page that works offline; "
-            "with two tables, before and after side by side."
-        ),
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     add_input(command)
     command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:

@@ -11,6 +11,8 @@ from unclump._checks import check_count, check_positive
 from unclump._text import sanitise
 from unclump.tables.files import Table, save
 
+HELP = "move the rows of a table apart"
+DESCRIPTION = "Move the rows of a table apart; format, dtype, order and names stay the same."
 EXAMPLES = """examples:
   unclump spread words.npz -o spread.npz                        spread the whole table
   unclump spread words.npz --try-moves 5,10,20                  compare limits on moves; writes nothing
@@ -28,17 +30,10 @@ _BATCH = 1024  # for objectives whose cost is quadratic in the rows
 _WHOLE_TABLE = ("sliced", "ssw", "lloyd", "spherical_variance")
 
 
-def add_command(commands: Any) -> None:
-    """Add the command and its options."""
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
     from unclump.cli._tables import add_input, add_output
 
-    command = commands.add_parser(
-        "spread",
-        help="move the rows of a table apart",
-        description="Move the rows of a table apart; format, dtype, order and names stay the same.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
     add_input(command)
     add_output(command)
     add = command.add_argument
@@ -61,7 +56,6 @@ def add_command(commands: Any) -> None:
     add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
     add("--seed", type=int, default=0, help="seed of everything random (0)")
     add("--quiet", action="store_true", help="no progress bar")
-    command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -113,14 +107,11 @@ class _Job:
         """Disperse the points of the table, in the dtype they are written in."""
         import torch
 
-        from unclump._precision import full_precision
         from unclump.dispersion.loop import disperse
-        from unclump.dispersion.moves import settle
 
-        args, points = self.args, self.table.points
-        bound = None if max_move is None else math.radians(max_move)
+        args = self.args
         result = disperse(
-            full_precision(points),
+            self.table.points,
             self.objective(),  # with a new generator: the result does not depend on earlier runs
             steps=self.steps,
             lr=_LR if args.lr is None else args.lr,
@@ -128,18 +119,16 @@ class _Job:
             generator=torch.Generator().manual_seed(args.seed),
             progress=self.progress,
             frozen=self.frozen,
-            max_move=bound,
+            max_move=None if max_move is None else math.radians(max_move),
+            keep_norms=self.keep_norms,
             checkpoint=args.checkpoint,
             schedule=lambda step: 1 - step / self.steps,
         )
         if result.history.interrupted:
             raise KeyboardInterrupt(_resume_hint(args.checkpoint))
-        settled = settle(result.points, points, keep_norms=self.keep_norms, max_move=bound)
-        if self.frozen is not None:
-            settled[self.frozen] = points[self.frozen]
-        elif not self.keep_norms:
+        if not self.keep_norms:
             self.notes = ["norms: every row has norm 1 (--keep-norms keeps the norms of FILE)"]
-        return settled
+        return result.points
 
     def separate_duplicates(self) -> Any:
         """Separate only the rows of the table that are (nearly) the same."""

@@ -173,7 +173,7 @@ class PrototypeHead(nn.Module):
     def loss(self, outputs: Float[Tensor, "batch d"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
         """The `squared_cosine_loss` of the outputs to the prototypes of their labels."""
         self._check(outputs)
-        _check_labels(labels, len(outputs))
+        _check_labels(labels, outputs)
         # embedding() rejects labels out of range without a GPU synchronisation; indexing would accept -1.
         return squared_cosine_loss(project(outputs), embedding(labels, project(self.prototypes)))
 
@@ -192,9 +192,10 @@ class PrototypeHead(nn.Module):
         return f"classes={classes}, d={d}, trainable={isinstance(self.prototypes, nn.Parameter)}"
 
 
-def _check_labels(labels: Tensor, batch: int) -> None:
+def _check_labels(labels: Tensor, outputs: Tensor) -> None:
     if not isinstance(labels, Tensor) or labels.dtype not in (torch.int64, torch.int32):
         got = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TypeError(f"expected labels to be a tensor of int64 or int32, got {got}; convert with labels.long()")
-    if labels.shape != (batch,):
-        raise ValueError(f"expected one label per output, of shape ({batch},), got {tuple(labels.shape)}")
+    expected = outputs.shape[:1]  # len(outputs) would fix the size of an exported batch
+    if labels.shape != expected:
+        raise ValueError(f"expected one label per output, of shape {tuple(expected)}, got {tuple(labels.shape)}")

@@ -25,7 +25,7 @@ from unclump._checks import check_count, check_generator, check_number, check_po
 from unclump._precision import full_precision
 from unclump.dispersion.checkpoint import Checkpoint
 from unclump.dispersion.history import History
-from unclump.dispersion.moves import Rows, bring_back, moving_rows
+from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
 from unclump.dispersion.run import Run
 from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
 from unclump.objectives import objective as objective_by_name
@@ -58,6 +58,7 @@ def disperse(
     progress: bool = False,
     frozen: Rows | None = None,
     max_move: float | None = None,
+    keep_norms: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_seconds: float = 10.0,
     optimizer: Callable[[list[nn.Parameter]], Optimizer] | None = None,
@@ -80,8 +81,9 @@ def disperse(
         progress: Show a bar on stderr, with the latest record.
         frozen: A mask of shape (n,), or row numbers. These rows act on the others by their direction, and are returned
             exactly as they were given, whatever their norm.
-        max_move: An angle in radians that no row travels beyond, from where it started. A row that would is
-            brought back along the great circle to its start.
+        max_move: An angle in radians that no row travels beyond, from where it started, also after rounding to the
+            dtype of `x`. A row that would is brought back along the great circle to its start.
+        keep_norms: Return each row with the norm that it had, instead of unit rows.
         checkpoint: A file for the state of the run. Where it exists already the run continues from it, to the same bits
             as if it had never stopped: points, optimiser, batch order, and the state of every generator, torch's global
             one included. It must come from the same call; of the schedule only its presence is compared. With a table
@@ -95,7 +97,7 @@ def disperse(
             are always recorded.
 
     Returns:
-        The points, unit rows of the kind, dtype and device of `x`, and the history. Ctrl-C ends the run after the
+        The points, of the kind, dtype and device of `x`, and the history. Ctrl-C ends the run after the
         current step, with the checkpoint written and what is there returned; a second one does not wait for the step,
         and leaves the checkpoint as it was.
 
@@ -177,9 +179,9 @@ def disperse(
             torn = True
     if file is not None and not torn:
         file.write(run.state_dict())
-    points = table.detach().to(given.dtype)
-    if moving is not None:
-        points[~moving] = given.detach()[~moving]
+    original, free = given.detach(), slice(None) if moving is None else moving
+    points = original.clone(memory_format=torch.contiguous_format)
+    points[free] = settle(table.detach()[free], original[free], keep_norms=keep_norms, max_move=max_move)
     return Dispersed(like(points, x), run.history(interrupted=run.step <= steps))
 
 

@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump._precision import widen
 from unclump.geometry.sphere import angle, exp, log
 from unclump.ops.project import project
 
@@ -58,10 +59,10 @@ def settle(
     """The rows of a table turned into new directions, in its dtype, with the bound on moves kept after rounding.
 
     Args:
-        directions: Where the rows should point, of any norm but zero.
+        directions: Where the rows should point, unit rows.
         original: The rows as they were.
-        keep_norms: Keep the norm of each row; otherwise rows are unit. A row whose norm its dtype cannot carry in the
-            new direction, too large or too small for it, stays as it was.
+        keep_norms: Keep the norm of each row; otherwise rows are the directions, rounded. A row whose norm its dtype
+            cannot carry in the new direction, too large or too small for it, stays as it was.
         max_move: The largest angle between a row as it was and as it is returned, both taken to the last bit. A row
             that rounding would carry farther is turned less.
     """
@@ -72,16 +73,16 @@ def settle(
 
 def norms_of(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
     """The norms of rows that are not zero, in double precision, from the smallest number to the largest."""
-    rows = rows.double()
+    rows = widen(rows)
     largest = rows.abs().amax(dim=-1, keepdim=True)
     norms: Tensor = largest * vector_norm(rows / largest, dim=-1, keepdim=True)
     return norms
 
 
 def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
-    wide = original.double()
+    wide, aim = widen(original), widen(directions)
     norms = norms_of(wide) if keep_norms else wide.new_ones(len(wide), 1)
-    start, aim = project(wide), project(directions.double())
+    start = project(wide)
     rows = (norms * aim).to(original.dtype)
     if max_move is not None:
         there, length = log(start, aim), angle(start, aim)
@@ -92,11 +93,11 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
             share = torch.where(length[far] > 0, allowed[far] / length[far], 0).unsqueeze(-1)
             rows[far] = (norms[far] * exp(start[far], share * there[far])).to(original.dtype)
             # What is too far now is so by rounding, and twice as much less will be rounded in another way.
-            excess = 2 * (angle(start, project(rows.double())) - max_move)
+            excess = 2 * (angle(start, project(widen(rows))) - max_move)
             far = (excess > 0).nonzero()[:, 0]
             if len(far) == 0:
                 break
-        far = angle(start, project(rows.double())) > max_move
+        far = angle(start, project(widen(rows))) > max_move
         if keep_norms:
             rows[far] = original[far]
         elif far.any():
@@ -109,7 +110,7 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
 def _place_unit_rows(rows: Tensor, start: Tensor, far: Tensor, max_move: float) -> None:
     """Unit rows that did not move; rounding alone may turn them too far."""
     rows[far] = start[far].to(rows.dtype)
-    turned = angle(start, project(rows.double())).max().item()
+    turned = angle(start, project(widen(rows))).max().item()
     if turned > max_move:
         raise ValueError(
             f"expected max_move of at least {turned:.3g} radians, got {max_move:.3g}: so far do rows turn that are "

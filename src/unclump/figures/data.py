@@ -7,10 +7,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump.geometry.sphere import angle
-from unclump.ops.blocks import upper_triangle
+from unclump.distributed.ranks import Alone
+from unclump.geometry.sphere import angle, angle_of
+from unclump.measures.angles import pair_chords, singular_values
 
-_BLOCK = 1024
 _NODES = 4096
 _MAX_GATHERED = 2**22  # values of gathered rows held at once
 
@@ -18,10 +18,8 @@ _MAX_GATHERED = 2**22  # values of gathered rows held at once
 def all_angle_counts(x: Float[Tensor, "n d"], edges: Float[np.ndarray, " k"]) -> Float[np.ndarray, " m"]:
     """Count the angles of all pairs in each bin."""
     counts = np.zeros(len(edges) - 1)
-    for rows, columns in upper_triangle(len(x), _BLOCK):
-        block = torch.acos((x[rows] @ x[columns].mT).clamp(-1, 1))
-        angles = block[torch.ones_like(block, dtype=torch.bool).triu(1)] if rows == columns else block.flatten()
-        counts += np.histogram(angles.cpu().numpy(), edges)[0]
+    for r2 in pair_chords(x, Alone([len(x)])):
+        counts += np.histogram(angle_of(r2).cpu().numpy(), edges)[0]
     return counts
 
 
@@ -41,10 +39,13 @@ def pair_angles(x: Float[Tensor, "n d"], *, limit: int, generator: torch.Generat
 
 def spectrum_shares(x: Float[Tensor, "n d"]) -> Float[np.ndarray, " d"]:
     """Share of the squared length along each principal axis, largest first."""
-    n, d = x.shape
-    gram = (x.mT @ x if n >= d else x @ x.mT).double()
-    values = torch.linalg.eigvalsh(gram).flip(0).clamp_min(0).cpu().numpy()
-    shares: Float[np.ndarray, " d"] = np.concatenate([values, np.zeros(max(0, d - n))]) / values.sum()
+    return shares_of(singular_values(x), x.shape[1])
+
+
+def shares_of(singular: Float[Tensor, " m"], d: int) -> Float[np.ndarray, " {d}"]:
+    """The same from at most d singular values; the others are zero."""
+    squares = singular.double().square().cpu().numpy()
+    shares: Float[np.ndarray, " {d}"] = np.pad(squares, (0, d - len(squares))) / squares.sum()
     return shares
 
 

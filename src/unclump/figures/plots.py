@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from scipy.special import gammaln
 from torch import Tensor
 
 from unclump._checks import check_points
 from unclump.figures.data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
-from unclump.geometry.uniform_law import UniformLaw
+from unclump.geometry.uniform_law import UniformLaw, uniform_density
 from unclump.measures.angles import nearest_angles
 from unclump.measures.rows import directions
 
@@ -32,20 +31,6 @@ __all__ = [
     "spectrum",
     "uniform_density",
 ]
-
-
-def uniform_density(angle: Float[np.ndarray, " k"], d: int) -> Float[np.ndarray, " k"]:
-    r"""The density of the angle between two uniformly random directions in d dimensions, at angles in radians.
-
-    .. math:: f(\theta) = \frac{\Gamma(d/2)}{\sqrt\pi \, \Gamma((d-1)/2)} \sin^{d-2} \theta
-
-    Example:
-        >>> uniform_density(np.array([math.pi / 2]), 3)  # half the sine
-        array([0.5])
-    """
-    constant = math.exp(gammaln(d / 2) - gammaln((d - 1) / 2)) / math.sqrt(math.pi)
-    density: Float[np.ndarray, " k"] = constant * np.sin(angle) ** (d - 2)
-    return density
 
 
 def angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None" = None, bins: int = 180) -> "Axes":

@@ -35,6 +35,20 @@ def cap_angle(fraction: Angles | float, d: int) -> Angles:
     return np.asarray(np.where(fraction > 0.5, math.pi - half, half))
 
 
+def uniform_density(angle: Angles | float, d: int) -> Angles:
+    r"""The density of the angle between two uniformly random directions in d dimensions, at angles in radians.
+
+    .. math:: f(\theta) = \frac{\Gamma(d/2)}{\sqrt\pi \, \Gamma((d-1)/2)} \sin^{d-2} \theta
+
+    Example:
+        >>> from unclump.geometry.uniform_law import uniform_density
+        >>> round(float(uniform_density(math.pi / 2, 3)), 9)  # half the sine
+        0.5
+    """
+    constant = math.exp(math.lgamma(d / 2) - math.lgamma((d - 1) / 2)) / math.sqrt(math.pi)
+    return np.asarray(constant * np.sin(angle) ** (d - 2))
+
+
 @dataclass(frozen=True)
 class UniformLaw:
     r"""The laws of n >= 2 independent uniform points in d >= 2 dimensions; angles in radians.
@@ -71,9 +85,7 @@ class UniformLaw:
 
     def nearest_density(self, angle: Angles | float) -> Angles:
         """The density of a point's nearest angle."""
-        angle = np.asarray(angle)
-        constant = math.exp(math.lgamma(self.d / 2) - math.lgamma((self.d - 1) / 2)) / math.sqrt(math.pi)
-        pair = constant * np.sin(angle) ** (self.d - 2)
+        pair = uniform_density(angle, self.d)
         return np.asarray((self.n - 1) * pair * _power(cap_fraction(angle, self.d), self.n - 2))
 
     def smallest_survival(self, angle: float) -> float:

@@ -1,9 +1,10 @@
-"""Monitoring of a table in training: measures, nearest angles, and whether the table has collapsed."""
+"""Monitoring of a table in training: measures, histograms of angles, and whether the table has collapsed."""
 
 import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -98,6 +99,18 @@ class CollapseAlarm:
             warnings.warn(f"{table} has collapsed at step {step}: {collapse}", stacklevel=2)
         self.is_collapsed = collapse is not None
         return is_new and self.on_collapse == "stop"
+
+
+def send_histogram(writer: Any, name: str, values: Float[Tensor, " n"], step: int, *, step_name: str) -> None:
+    """Log a histogram to a TensorBoard writer or a W&B run; other writers are ignored."""
+    if len(values) == 0:
+        return
+    if hasattr(writer, "add_histogram"):
+        writer.add_histogram(name, values, step)
+    elif type(writer).__module__.startswith("wandb"):
+        import wandb
+
+        writer.log({name: wandb.Histogram(values.tolist()), step_name: step})
 
 
 def _evenly_spaced(local: int, total: int, rows: int | None) -> Tensor:

@@ -8,8 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.integrations._extras import require_extra
-from unclump.integrations._histograms import send_histogram
-from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor
+from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor, send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.integrations._tables import find_table
 from unclump.objectives import Objective

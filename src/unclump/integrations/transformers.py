@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unclump.integrations._extras import require_extra
-from unclump.integrations._histograms import send_histogram
-from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor
+from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor, send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.objectives import Objective
 

@@ -3,7 +3,11 @@
 They read the data: rows with NaN, infinities or nothing but zeros are refused by number. Rows need not be unit; they
 are projected onto the sphere in double precision. Angles are in radians.
 
-With ``gather=True``, a process group or `Shards` the rows are those of a table that is spread over ranks: every rank
+Points are torch tensors or NumPy arrays. One table of shape (n, d) gives a float; shape (..., n, d) is separate sets,
+and gives a float64 tensor of shape (...), on the device of the points. `nearest_angles` is always a tensor, of shape
+(..., n); `summary` takes one table.
+
+With ``gather=True``, a process group or `Shards` the rows are those of one table that is spread over ranks: every rank
 gets the measure of the whole, and of `nearest_angles` those of its own rows.
 """
 
@@ -16,13 +20,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
+from torch.nn.functional import pad
 
-from unclump._checks import check_choice, check_count
+from unclump._checks import check_choice, check_count, check_table
+from unclump._precision import as_sets, take_rows
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
-from unclump.measures.rows import BLOCK, directions_on_ranks, squared_chord_block, squared_chords, sums_over_others
+from unclump.measures.rows import (
+    BLOCK,
+    PerSet,
+    Points,
+    directions_on_ranks,
+    map_sets,
+    per_set,
+    squared_chord_block,
+    squared_chords,
+    sums_over_others,
+)
 from unclump.ops import faiss_search
 from unclump.ops.blocks import blocks, upper_triangle
 from unclump.ops.nearest import nearest
@@ -31,9 +47,7 @@ _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
 _BINS = 2**20  # and into how many bins it sorts them otherwise
 
 
-def nearest_angles(
-    x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False
-) -> Float[Tensor, " n"]:
+def nearest_angles(x: Points, *, neighbours: str = "exact", gather: Gather = False) -> Float[Tensor, "*sets n"]:
     """The angle between every point and its nearest other point.
 
     Args:
@@ -46,20 +60,24 @@ def nearest_angles(
         >>> nearest_angles(torch.eye(3)) / torch.pi
         tensor([0.5000, 0.5000, 0.5000], dtype=torch.float64)
     """
-    check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
     x, ranks = directions_on_ranks(x, gather)
+    return _nearest_angles(x, ranks, neighbours)
+
+
+def _nearest_angles(x: Tensor, ranks: Alone, neighbours: str) -> Tensor:
+    check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
+    sets = as_sets(x)
     if neighbours == "exact":
-        return _nearest_angles(x, ranks)
-    if ranks.size > 1:
+        near = nearest_among(sets, ranks)[0]
+    elif ranks.size > 1:
         raise ValueError("expected neighbours='exact' with gather, got 'faiss', which looks through one table only")
-    return angle(x, x[faiss_search.nearest(x)[0]])
+    else:
+        tables = sets.view(-1, *sets.shape[-2:])
+        near = torch.stack([table[faiss_search.nearest(table)[0]] for table in tables]).view_as(sets)
+    return angle(sets, near).view(x.shape[:-1])
 
 
-def _nearest_angles(x: Tensor, ranks: Alone) -> Tensor:
-    return angle(x, nearest_among(x, ranks)[0])
-
-
-def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gather = False) -> float:
+def min_angle(x: Points, *, neighbours: str = "exact", gather: Gather = False) -> PerSet:
     """The smallest angle between two points: what the Tammes problem maximises.
 
     Args:
@@ -72,17 +90,12 @@ def min_angle(x: Float[Tensor, "n d"], *, neighbours: str = "exact", gather: Gat
         >>> min_angle(torch.eye(3)) == torch.pi / 2
         True
     """
-    if gather is False:
-        return nearest_angles(x, neighbours=neighbours).min().item()
     x, ranks = directions_on_ranks(x, gather)
-    return _smallest(_nearest_angles(x, ranks), ranks)
+    angles = pad(_nearest_angles(x, ranks, neighbours), (0, 1), value=math.inf)  # a rank may have no rows
+    return per_set(ranks.minimum(angles.amin(dim=-1)))
 
 
-def _smallest(angles: Tensor, ranks: Alone) -> float:
-    return ranks.minimum(torch.cat([angles, angles.new_tensor([math.inf])]).min()).item()
-
-
-def mean_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
+def mean_angle(x: Points, *, gather: Gather = False) -> PerSet:
     """The mean angle over all pairs. Independent uniform points have pi/2.
 
     Example:
@@ -90,6 +103,10 @@ def mean_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
         0.666667
     """
     x, ranks = directions_on_ranks(x, gather)
+    return map_sets(lambda table: _mean_angle(table, ranks), x)
+
+
+def _mean_angle(x: Tensor, ranks: Alone) -> float:
     total = sums_over_others(x, angle_of).sum()
     for _, (y,) in ranks.ring(x):
         for rows, columns in blocks(len(x), len(y), BLOCK**2):
@@ -97,7 +114,7 @@ def mean_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
     return float(ranks.sum(total)) / (ranks.total * (ranks.total - 1))
 
 
-def median_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
+def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
     """The median angle over all pairs, exact, without the matrix of them.
 
     A pass counts the pairs in fine bins, the next sorts the bin that holds the median. Of an even number of pairs the
@@ -108,14 +125,18 @@ def median_angle(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
         True
     """
     x, ranks = directions_on_ranks(x, gather)
+    return map_sets(lambda table: _median_angle(table, ranks), x)
+
+
+def _median_angle(x: Tensor, ranks: Alone) -> float:
     last = math.comb(ranks.total, 2) - 1
-    middle = _select(lambda: _pairs(x, ranks), last // 2, ranks)[: 1 + last % 2]
+    middle = _select(lambda: pair_chords(x, ranks), last // 2, ranks)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(lambda: _pairs(x, ranks), last // 2 + 1, ranks)[:1]])
+        middle = torch.cat([middle, _select(lambda: pair_chords(x, ranks), last // 2 + 1, ranks)[:1]])
     return angle_of(middle).mean().item()
 
 
-def spherical_variance(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
+def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
     r"""One minus the length of the mean of the points: 0 where they coincide, 1 where they balance.
 
     .. math:: \operatorname{svar}(x) = 1 - \lVert \mu \rVert, \quad \mu = \frac1n \sum_{i=1}^n x_i
@@ -125,20 +146,20 @@ def spherical_variance(x: Float[Tensor, "n d"], *, gather: Gather = False) -> fl
         0.5
     """
     x, ranks = directions_on_ranks(x, gather, at_least=1)
-    length: Tensor = vector_norm(ranks.sum(x.sum(dim=0)) / ranks.total)
-    return 1 - length.item()
+    return per_set(1 - vector_norm(ranks.sum(x.sum(dim=-2)) / ranks.total, dim=-1))
 
 
 def covering_radius(
-    x: Float[Tensor, "n d"],
+    x: Points,
     *,
     samples: int = 10_000,
     generator: torch.Generator | None = None,
     gather: Gather = False,
-) -> float:
+) -> PerSet:
     """The largest angle from a place on the sphere to its nearest point, among that many random places.
 
-    A lower bound of the true radius, which rises towards it with the number of samples.
+    A lower bound of the true radius, which rises towards it with the number of samples. All sets are measured from the
+    same places.
 
     Example:
         >>> poles = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
@@ -147,16 +168,21 @@ def covering_radius(
     """
     x, ranks = directions_on_ranks(x, gather, at_least=1)
     check_count("samples", samples)
-    farthest = 0.0
+    sets = as_sets(x)
+    farthest = x.new_zeros(sets.shape[:-2])
     for start in range(0, samples, BLOCK):
         count = min(BLOCK, samples - start)
-        places = ranks.agree(uniform(count, x.shape[1], generator=generator, dtype=x.dtype, device=x.device))
-        here = angle(places, x[nearest(places, x)[0][:, 0]]) if len(x) > 0 else places.new_full((count,), math.inf)
-        farthest = max(farthest, ranks.minimum(here).max().item())
-    return farthest
+        places = ranks.agree(uniform(count, x.shape[-1], generator=generator, dtype=x.dtype, device=x.device))
+        if x.shape[-2] > 0:
+            index, _ = nearest(places.expand(*sets.shape[:-2], -1, -1), sets)
+            here = angle(places, take_rows(sets, index.squeeze(-1)))  # (..., count)
+        else:
+            here = places.new_full((count,), math.inf)
+        farthest = torch.maximum(farthest, ranks.minimum(here).amax(dim=-1))
+    return per_set(farthest.view(x.shape[:-2]))
 
 
-def effective_rank(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
+def effective_rank(x: Points, *, gather: Gather = False) -> PerSet:
     r"""How many dimensions the points use: the exponential of the entropy of their normalised singular values.
 
     .. math:: \exp\Big(-\sum_i p_i \log p_i\Big), \quad p_i = \sigma_i / \sum_j \sigma_j
@@ -169,10 +195,24 @@ def effective_rank(x: Float[Tensor, "n d"], *, gather: Gather = False) -> float:
         5.0
     """
     x, ranks = directions_on_ranks(x, gather, at_least=1)
-    by_columns = ranks.size > 1 or x.shape[0] >= x.shape[1]
-    gram = ranks.sum(x.mT @ x) if by_columns else x @ x.mT
-    singular = torch.linalg.eigvalsh(gram).clamp_min(0).sqrt()
-    return float(torch.special.entr(singular / singular.sum()).sum().exp())
+    return per_set(rank_of(singular_values(x, ranks)))
+
+
+def singular_values(x: Float[Tensor, "*sets n d"], ranks: Alone | None = None) -> Float[Tensor, "*sets m"]:
+    """The min(n, d) singular values, largest first; of a table that is spread over ranks d of them."""
+    if ranks is not None and ranks.size > 1:
+        gram = ranks.sum(x.mT @ x)
+    else:
+        gram = x.mT @ x if x.shape[-2] >= x.shape[-1] else x @ x.mT
+    squares: Tensor = torch.linalg.eigvalsh(gram)
+    return squares.clamp_min(0).sqrt().flip(-1)
+
+
+def rank_of(singular: Float[Tensor, "*sets m"]) -> Float[Tensor, "*sets"]:
+    """The effective rank, of singular values; zero where all of them are."""
+    total = singular.sum(dim=-1, keepdim=True)
+    entropy = torch.special.entr(singular / torch.where(total > 0, total, 1)).sum(dim=-1)
+    return torch.where(total[..., 0] > 0, entropy.exp(), 0)
 
 
 @dataclass(frozen=True)
@@ -211,13 +251,13 @@ class Summary:
 
 
 def summary(
-    x: Float[Tensor, "n d"],
+    x: Points,
     *,
     samples: int = 10_000,
     generator: torch.Generator | None = None,
     gather: Gather = False,
 ) -> Summary:
-    """All measures of a table, which print as a table.
+    """All measures of one table, which print as a table.
 
     Args:
         x: Points, n >= 2.
@@ -231,7 +271,9 @@ def summary(
         smallest angle                     90.0000°
     """
     x, ranks = directions_on_ranks(x, gather)
-    near = ranks.rows(_nearest_angles(x, ranks))
+    if gather is False:
+        check_table(x, at_least=2)
+    near = ranks.rows(_nearest_angles(x, ranks, "exact"))
     return Summary(
         n=ranks.total,
         d=x.shape[1],
@@ -251,7 +293,7 @@ def _degrees(radians: float) -> str:
     return f"{math.degrees(radians):.4f}°"
 
 
-def _pairs(x: Tensor, ranks: Alone) -> Iterator[Tensor]:
+def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:
     """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
     for rows, columns in upper_triangle(len(x), BLOCK):
         r2 = squared_chord_block(x[rows], x[columns])

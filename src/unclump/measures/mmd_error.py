@@ -8,10 +8,10 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_kernel, check_number
 from unclump.kernels import Kernel
-from unclump.measures.rows import directions, mean_over_pairs, sums_over_others
+from unclump.measures.rows import PerSet, Points, directions_of_sets, map_sets, mean_over_pairs, sums_over_others
 
 
-def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
+def mmd_variance(x: Points, kernel: Kernel) -> PerSet:
     r"""Estimate the variance of `mmd`, the estimated squared MMD, over samples of n points, from one sample.
 
     .. math::
@@ -22,7 +22,7 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
     of distinct points, so the result is unbiased, and may be negative if the variance is nearly zero.
 
     Args:
-        x: Points, n >= 4.
+        x: Points, n >= 4; torch or NumPy. One table gives a float, separate sets a tensor of shape (...).
         kernel: Any kernel; unbounded Riesz kernels need distinct points.
 
     References:
@@ -36,7 +36,10 @@ def mmd_variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
         0.0134
     """
     check_kernel(kernel, Kernel)
-    x = directions(x, at_least=4)
+    return map_sets(lambda table: _variance(table, kernel), directions_of_sets(x, at_least=4))
+
+
+def _variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
     n = len(x)
     center = mean_over_pairs(x, kernel)  # subtracting a constant keeps the variance; this one avoids cancellation
     if math.isinf(center):

@@ -1,16 +1,22 @@
-"""Tables that are read: looked at for rows without a direction, projected, and summed over pairs."""
+"""The door of the measures, which reads the points and projects them; values per set; and sums over pairs."""
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_rows, check_table
+from unclump._arrays import as_tensor
+from unclump._checks import check_points, check_rows, check_table
 from unclump._precision import widen
 from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.ops.blocks import upper_triangle
 from unclump.ops.project import project
+
+Points = Float[Tensor, "*sets n d"] | Float[np.ndarray, "*sets n d"]
+PerSet = Any  # a float for one table of shape (n, d); for separate sets a tensor of shape (...), in double precision
 
 # Entries of a block that is projected at a time: whole tables of temporaries would take longer to get than to fill.
 _BLOCK = 2**18
@@ -18,31 +24,56 @@ BLOCK = 512  # rows and columns of a block of pairs in double precision
 _NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
 
 
-def directions(x: Tensor, *, at_least: int = 2) -> Tensor:
-    """The door: points of any norm but zero, as double-precision points on the sphere."""
+def directions(x: Points, *, at_least: int = 2) -> Float[Tensor, "n d"]:
+    """One table of rows of any norm but zero, as points on the sphere in double precision."""
+    x = as_tensor(x)
     check_table(x, at_least=at_least)
+    return directions_of_sets(x, at_least=at_least)
+
+
+def directions_of_sets(x: Points, *, at_least: int = 2) -> Float[Tensor, "*sets n d"]:
+    """The same for separate sets of points."""
+    x = as_tensor(x)
+    check_points(x, at_least=at_least)
     check_rows(x)
     x = x.detach()
     if x.device.type != "cpu":
         return project(widen(x))
-    unit, some = torch.empty_like(x, dtype=torch.float64), max(1, _BLOCK // x.shape[1])
-    for start in range(0, len(x), some):
-        unit[start : start + some] = project(widen(x[start : start + some]))
-    return unit
+    rows = x.reshape(-1, x.shape[-1])
+    unit, some = torch.empty_like(rows, dtype=torch.float64), max(1, _BLOCK // x.shape[-1])
+    for start in range(0, len(rows), some):
+        unit[start : start + some] = project(widen(rows[start : start + some]))
+    return unit.view(x.shape)
 
 
-def directions_on_ranks(x: Tensor, gather: Gather, *, at_least: int = 2) -> tuple[Tensor, Alone]:
-    """The same of a table that may be spread over ranks, and these: so many rows must there be on all together."""
+def directions_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets n d"], Alone]:
+    """The same for sets, or for one table that is spread over ranks; and the ranks, with `at_least` rows in total."""
     if gather is False:
-        x = directions(x, at_least=at_least)
-        return x, Alone([len(x)])
+        x = directions_of_sets(x, at_least=at_least)
+        return x, Alone([x.shape[-2]])
     check_gather(gather)
-    local, group, _ = rows_here(x, gather)
+    local, group, _ = rows_here(as_tensor(x), gather)
     x = directions(local, at_least=0)
-    ranks = Alone([len(x)]) if group is None else Ranks(x, group)
+    ranks = Alone([x.shape[-2]]) if group is None else Ranks(x, group)
     if ranks.total < at_least:
         raise ValueError(f"expected n >= {at_least} points, got {ranks.total} on {ranks.size} ranks; pass more rows")
     return x, ranks
+
+
+def per_set(values: Float[Tensor, "*sets"]) -> PerSet:
+    """The values of separate sets as they are, the value of one table as a float."""
+    return values.item() if values.ndim == 0 else values
+
+
+def map_sets(measure: Callable[..., float], *tables: Float[Tensor, "..."]) -> PerSet:
+    """The values of a measure of one table, or of one of each of several, for every set."""
+    values = [measure(*one) for one in zip(*map(_stacked, tables), strict=True)]
+    empty = widen(tables[0].new_empty(0))
+    return per_set(torch.tensor(values, dtype=empty.dtype, device=empty.device).view(tables[0].shape[:-2]))
+
+
+def _stacked(tables: Float[Tensor, "*sets n d"]) -> Float[Tensor, "b n d"]:
+    return tables.reshape(-1, *tables.shape[-2:])
 
 
 def mean_over_pairs(x: Float[Tensor, "n d"], function: Callable[[Tensor], Tensor]) -> float:

@@ -12,8 +12,8 @@ departures from uniformity:
 `mmd_test`         every departure, with a positive definite kernel: Laplace, chordal Gaussian or Riesz with s > -2
 =================  ============================================================================================
 
-Rows are projected onto the sphere first, in double precision. The last three tests stream over pairs: memory is O(n d),
-time O(n^2 d). All have the same options:
+A test takes one table of shape (n, d), torch or NumPy. Rows are projected onto the sphere first, in double precision.
+The last three tests stream over pairs: memory is O(n d), time O(n^2 d). All have the same options:
 
 * ``simulations``: None for a p-value from the limit law of many points, which is accurate from about twenty on; or the
   number of uniform tables to compare with, exact for any n: (1 + those that reach the statistic) / (1 + all);
@@ -34,7 +34,7 @@ from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle_of
 from unclump.kernels import Kernel, Riesz, kernel_mean
 from unclump.measures.null_laws import zonal_null
-from unclump.measures.rows import directions, mean_over_pairs
+from unclump.measures.rows import Points, directions, mean_over_pairs
 
 
 class UniformityTest(NamedTuple):
@@ -53,7 +53,7 @@ class UniformityTest(NamedTuple):
 
 
 def rayleigh_test(
-    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+    x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None
 ) -> UniformityTest:
     r"""Rayleigh's test, for a common direction.
 
@@ -87,7 +87,7 @@ def rayleigh_test(
 
 
 def bingham_test(
-    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
+    x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None
 ) -> UniformityTest:
     r"""Bingham's test, for a common axis or plane.
 
@@ -120,9 +120,7 @@ def bingham_test(
     )
 
 
-def ajne_test(
-    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
-) -> UniformityTest:
+def ajne_test(x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None) -> UniformityTest:
     r"""Ajne's test, for hemispheres that hold too many of the points.
 
     .. math:: A = \frac n4 - \frac{1}{\pi n} \sum_{i < j} \theta_{ij}
@@ -151,9 +149,7 @@ def ajne_test(
     )
 
 
-def gine_test(
-    x: Float[Tensor, "n d"], *, simulations: int | None = None, generator: torch.Generator | None = None
-) -> UniformityTest:
+def gine_test(x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None) -> UniformityTest:
     r"""Giné's test, for any departure of axes from uniformity.
 
     .. math::
@@ -186,7 +182,7 @@ def gine_test(
 
 
 def mmd_test(
-    x: Float[Tensor, "n d"],
+    x: Points,
     kernel: Kernel,
     *,
     simulations: int | None = None,

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.figures.data import uniform_spectrum
-from unclump.figures.plots import nearest_angle_limit, uniform_density
-from unclump.geometry.uniform_law import UniformLaw, cap_angle
+from unclump.figures.plots import nearest_angle_limit
+from unclump.geometry.uniform_law import UniformLaw, cap_angle, uniform_density
 from unclump.report import svg
 from unclump.report.text import format_degrees
 

@@ -3,15 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
+from unclump.figures.data import shares_of
 from unclump.report import charts, components
 from unclump.report.components import Row
 from unclump.report.listings import row_count
 from unclump.report.pictures import Picture
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees, format_p_value
-from unclump.tables.health import Health
 
 _STATES = {"uniform": "good", "better than uniform": "good", "duplicates": "warn", "clumps": "warn"}
 _TESTS = {
@@ -156,7 +155,7 @@ def chart_sections(tables: Sequence[TableView]) -> list[str]:
     pair_captions = [f"Median {median}; uniform points 90.00°." for median in pair_medians]
     medians = [(t.health.median_nearest_angle, t.health.uniform.median_nearest_angle) for t in tables]
     nearest_captions = [f"Median {format_degrees(m)}; uniform points {format_degrees(u)}." for m, u in medians]
-    shares = [_spectrum_shares(t.health) for t in tables]
+    shares = [shares_of(t.health.spectrum, d) for t in tables]
     spectrum_captions = [
         f"The first axis has {share[0]:.1%} of the squared length; an even share is {1 / d:.1%}." for share in shares
     ]
@@ -227,13 +226,6 @@ def picture_section(tables: Sequence[TableView], pictures: Sequence[Picture]) ->
         components.render_figures(drawings, titles, captions),
         note=f"{rotate if is_globe else 'The plane of largest variance.'} Point at a dot for its name.",
     )
-
-
-def _spectrum_shares(health: Health) -> np.ndarray:
-    squares = torch.zeros(health.d, dtype=torch.float64)
-    squares[: len(health.spectrum)] = health.spectrum.double().square()
-    shares: np.ndarray = (squares / squares.sum()).numpy()
-    return shares
 
 
 def _count_row(label: str, values: Sequence[int], meaning: str) -> Row:

@@ -27,9 +27,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump._arrays import as_tensor
 from unclump._checks import check_generator, check_table
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
+from unclump.measures.angles import rank_of, singular_values
 from unclump.measures.rows import directions
 from unclump.measures.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 from unclump.tables.files import Table, bad_rows
@@ -45,7 +47,7 @@ _SIMULATIONS = 999
 
 
 def health(
-    points: Float[Tensor, "n d"],
+    points: Float[Tensor, "n d"] | Float[np.ndarray, "n d"],
     *,
     names: Sequence[str] | None = None,
     generator: torch.Generator | None = None,
@@ -56,7 +58,7 @@ def health(
     Memory is O(n d), time O(n^2 d).
 
     Args:
-        points: Rows of any norm, at least two of them with a direction. They are not modified.
+        points: Rows of any norm, torch or NumPy, at least two of them with a direction. They are not modified.
         names: The names of the rows, printed beside their numbers.
         generator: For p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         progress: Show a progress bar on stderr.
@@ -69,6 +71,7 @@ def health(
         >>> print(result.verdict)
         duplicates: 2 rows are equal, in 1 group; spread it with the objective koleo; drop 1 row without a direction
     """
+    points = as_tensor(points)
     check_table(points, at_least=2)
     check_generator(generator)
     points = points.detach().cpu()
@@ -91,8 +94,8 @@ def health(
     clumps = _groups(found.clump, found.nearest_angle)
     mean = x.mean(dim=0)
     resultant = vector_norm(mean).item()
-    spectrum = _singular_values(x)
-    centred_rank = _effective_rank(_singular_values(x - mean))
+    spectrum = singular_values(x) / math.sqrt(n)
+    centred_rank = rank_of(singular_values(x - mean)).item()
     occurrences = torch.bincount(found.index.flatten(), minlength=n).double()
     tests = _tests(x, generator)
     least = found.nearest_angle.min().item()
@@ -127,7 +130,7 @@ def health(
         spherical_variance=1 - resultant,
         resultant_length=resultant,
         cone_angle=angle(x, mean / resultant).mean().item() if resultant > 0 else math.pi / 2,
-        effective_rank=_effective_rank(spectrum),
+        effective_rank=rank_of(spectrum).item(),
         centred_rank=centred_rank,
         k=k,
         hubness=_skewness(occurrences),
@@ -181,19 +184,6 @@ def _extent(groups: list[Group]) -> tuple[int, int]:
 def _renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
     """Map the row numbers of groups to those of the whole table."""
     return tuple(Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups)
-
-
-def _singular_values(x: Float[Tensor, "n d"]) -> Float[Tensor, " m"]:
-    """Return the singular values divided by the root of n, descending."""
-    gram = x.mT @ x if x.shape[0] >= x.shape[1] else x @ x.mT
-    squares: Tensor = torch.linalg.eigvalsh(gram).clamp_min(0) / len(x)
-    return squares.sqrt().flip(0)
-
-
-def _effective_rank(singular: Float[Tensor, " m"]) -> float:
-    if singular.sum() == 0:
-        return 0.0
-    return float(torch.special.entr(singular / singular.sum()).sum().exp())
 
 
 def _skewness(counts: Float[Tensor, " n"]) -> float:
