@@ -1,11 +1,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-all lint demo bench reproduce docs clean
+.PHONY: test test-all lint native demo bench reproduce docs clean
 .DEFAULT_GOAL := test
 
 # torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
-.venv/ready: constraints.txt pyproject.toml
+.venv/ready: constraints.txt pyproject.toml CMakeLists.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
@@ -14,6 +14,7 @@ BIN := .venv/bin
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(BIN)/mypy
 
 # The quick run leaves out what is marked `deep`: experiments, tools, repetitions, cases that another one stands for.
@@ -22,6 +23,11 @@ test: lint
 
 test-all: lint
 	$(BIN)/pytest -n 2 --dist loadgroup
+
+# The loops in C++ again, after a change: the installation has compiled them once.
+native:
+	cmake -S . -B build/editable -DUNCLUMP_WARNINGS_AS_ERRORS=ON
+	cmake --build build/editable
 
 demo: .venv/ready
 	$(BIN)/python -m unclump demo

@@ -22,6 +22,16 @@ EXAMPLES = """examples:
 See unclump COMMAND --help for details."""
 
 
+class _PrintVersion(argparse.Action):
+    """The version, and which implementation of the operations is in use, found only now."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from unclump.ops.native.library import describe
+
+        print(f"unclump {version('unclump')}, {describe()}")
+        parser.exit()
+
+
 def parser() -> argparse.ArgumentParser:
     """Build the parser of all commands and their options."""
     result = argparse.ArgumentParser(
@@ -30,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    result.add_argument("--version", action="version", version=f"unclump {version('unclump')}")
+    result.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version, and who computes")
     commands = result.add_subparsers(dest="command", metavar="COMMAND")
     result.set_defaults(run=lambda args: result.print_help())
     for module in (measure, report, spread, place, code, demo, completion):

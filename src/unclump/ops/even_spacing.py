@@ -14,14 +14,13 @@ from torch import Tensor
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import circles as loops
 
 
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
-    if x.ndim == 2 and has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
-        from unclump.ops.native import circle as loops
-
-        return loops.coordinates_of(x, circles)[0].view(len(circles), 2, len(x))
+    if has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
+        return loops.coordinates(x, circles)
     with exact_products(x.device):
         return circle_coordinates(x, circles)
 
@@ -56,11 +55,9 @@ def combine(
     coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
+    if scale.numel() == 1 and has_native(coefficients):
+        return loops.combine(coefficients, circles, d, scale.item())
     rows, vectors = coefficients.flatten(-3, -2), circles.flatten(end_dim=1)  # (..., 2k, n), and (2k, d) or (2k,)
-    if rows.ndim == 2 and scale.numel() == 1 and has_native(rows):
-        from unclump.ops.native import circle as loops
-
-        return loops.combine(rows, circles, d, scale.item())
     if circles.is_floating_point():
         with exact_products(rows.device):
             return rows.mT @ (scale * vectors)
@@ -75,9 +72,4 @@ def fused_distance(
 
     None where no compiled loop does it.
     """
-    if x.ndim > 2 or not has_native(x):
-        return None
-    from unclump.ops.native import circle as loops
-
-    distance, found = loops.even_spacing(x, circles, torch.finfo(x.dtype).eps ** 2)
-    return x.new_full((), distance), found.view(len(circles), 2, len(x))
+    return loops.even_spacing(x, circles) if has_native(x) else None

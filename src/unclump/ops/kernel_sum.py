@@ -11,7 +11,6 @@ by differences, and its force added by itself. Memory is O(n d), beside a block 
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -33,9 +32,9 @@ from unclump._precision import (
 from unclump.kernels import Kernel, kernel_by_name, name_of
 from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import kernel_sum as loops
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
-_THREAD_GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
 
 
 def kernel_sum(
@@ -75,30 +74,14 @@ def kernel_sum(
 
 def fused_mean_over_pairs(
     embeddings: Float[Tensor, "*sets n d"], kernel: Kernel, *, needs_grad: bool
-) -> tuple[Float[Tensor, ""], Float[Tensor, "n d"] | None] | None:
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None] | None:
     """The mean of the kernel over ordered pairs of the embeddings' directions, and the gradient by the embeddings.
 
     None where no compiled loop does it.
     """
-    if embeddings.ndim > 2 or not has_native(embeddings) or (loop := _native_kernel(kernel)) is None:
+    if not has_native(embeddings) or (code := loops.code_of(kernel, embeddings.dtype)) is None:
         return None
-    from unclump.ops.native import pairs as loops
-
-    most = max(1, _THREAD_GRADIENTS // (8 * embeddings.numel())) if needs_grad else torch.get_num_threads()
-    mean, gradient = loops.mean_over_pairs(embeddings, loop, wanted=needs_grad, most=most)
-    return embeddings.new_full((), mean), gradient
-
-
-@lru_cache(maxsize=256)
-def _native_kernel(kernel: Kernel) -> Any:
-    """The kernel for the compiled loops, or None where it is too steep for single precision."""
-    from unclump.ops.native import far, pairs
-
-    def slope(r2: Tensor) -> Tensor:
-        return kernel.derivative(r2).clamp_(-largest_slope(r2.dtype), largest_slope(r2.dtype))
-
-    fit = far.fit(kernel, kernel.derivative)
-    return fit and pairs.OfKernel(fit, kernel, slope, apart(torch.float32))
+    return loops.mean_over_pairs(embeddings, code, needs_grad=needs_grad)
 
 
 def _fake(
@@ -118,6 +101,11 @@ def _kernel_sum(
     shape = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2] if y is None else y.shape[-2]
     if 0 in shape:  # a process may have no rows
         return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+    if has_native(*(table for table in (x, y, right, left) if table is not None)):
+        code = loops.code_of(kernel_by_name(kernel), x.dtype)
+        if code is not None:
+            sums, gradient = loops.kernel_sum(x, y, right, left, code, itself, needs_grad)
+            return sums, x.new_empty(0) if gradient is None else gradient
     with exact_products(x.device):
         pairs = _pairs(x, y, right, left, kernel_by_name(kernel), itself)
         if math.prod(shape) <= block_entries(x):

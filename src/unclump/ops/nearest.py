@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 from unclump._precision import add_product, as_sets, exact_products, take_rows
 from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import nearest as loops
 
 
 def nearest(
@@ -76,9 +77,8 @@ def _nearest(
     x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int, candidates: int
 ) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if k == 1 and mask is None and x.ndim == 2 and (y is None or itself >= len(y)) and has_native(x, table):
-        index = _native(x, y)
-        return index.unsqueeze(1), vector_norm(x - table[index], dim=-1, keepdim=True).square_()
+    if has_native(x, table):
+        return loops.nearest(x, y, mask, k, itself)
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True)
         there = table - mean
@@ -140,11 +140,3 @@ def _measured(
         return index, chord.square_()
     order = chord.argmin(dim=-1, keepdim=True) if k == 1 else chord.argsort(dim=-1, stable=True)[..., :k]
     return index.gather(-1, order), chord.gather(-1, order).square_()
-
-
-def _native(x: Tensor, y: Tensor | None) -> Tensor:
-    from unclump.ops.native import nearest as loops
-
-    if y is not None:
-        return torch.from_numpy(loops.nearest_to(x, y)).long()
-    return torch.from_numpy(loops.nearest(x, [(slice(0, len(x)), slice(0, len(x)))])).long()

@@ -1,0 +1,76 @@
+"""Distance to even spacing on circles, and the coefficients of its gradient."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump.geometry.circles import Circles
+from unclump.ops.native import threads
+from unclump.ops.native.library import Loop
+
+_A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
+
+_COORDINATES, _SPACING = Loop("coordinates", "ppppiiii"), Loop("even_spacing", "pppppiiii")
+_COMBINE = Loop("combine", "ppppiiidi")
+
+
+def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
+    """The inner products of the points with both vectors of each circle."""
+    *sets, n, d = x.shape
+    x, vectors, found = x.contiguous(), _vectors(circles, d), x.new_empty(*sets, len(circles), 2, n)
+    sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
+    for table, there in zip(_each(x, 2), _each(found, 3), strict=True):
+        _COORDINATES(x.itemsize, table, *_addresses(vectors), there, *sizes)
+    return found
+
+
+def even_spacing(
+    x: Float[Tensor, "*sets n d"], circles: Circles
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]]:
+    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
+    *sets, n, d = x.shape
+    x, vectors, found = x.contiguous(), _vectors(circles, d), x.new_empty(*sets, len(circles), 2, n)
+    values = x.new_empty(sets)
+    sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
+    for table, there, value in zip(_each(x, 2), _each(found, 3), _each(values, 0), strict=True):
+        _SPACING(x.itemsize, table, *_addresses(vectors), there, value, *sizes)
+    return values, found
+
+
+def combine(
+    coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, factor: float
+) -> Float[Tensor, "*sets n d"]:
+    """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
+    *sets, _, _, n = coefficients.shape
+    given, vectors, gradient = coefficients.contiguous(), _vectors(circles, d), coefficients.new_empty(*sets, n, d)
+    sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
+    for rows, there in zip(_each(given, 3), _each(gradient, 2), strict=True):
+        _COMBINE(given.itemsize, rows, *_addresses(vectors), there, *sizes)
+    return gradient
+
+
+def _each(x: Tensor, dimensions: int) -> range:
+    """The addresses of the parts of a tensor that have so many dimensions."""
+    size = x.itemsize * math.prod(x.shape[x.ndim - dimensions :])
+    return range(x.data_ptr(), x.data_ptr() + x.itemsize * x.numel(), size)
+
+
+def _vectors(circles: Circles, d: int) -> Tensor:
+    """The vectors of all circles in one table, or the numbers of their axes, which must be there."""
+    if circles.is_floating_point():
+        return circles.contiguous()
+    circles = circles.long().contiguous()
+    least, largest = torch.aminmax(circles)
+    if least < 0 or largest >= d:
+        raise ValueError(
+            f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(..., {d})"
+        )
+    return circles
+
+
+def _addresses(vectors: Tensor) -> tuple[int | None, int | None]:
+    """Of vectors, or of axes."""
+    address = vectors.data_ptr()
+    return (address, None) if vectors.is_floating_point() else (None, address)

@@ -1,0 +1,104 @@
+"""The compiled library: found, chosen by what the processor can do, loaded once.
+
+CMake makes one library of the C++ files for every instruction set: beside this file where the package is installed, in
+`build/native` where it is used from the source tree. The environment variable
+UNCLUMP_NATIVE chooses: 0 for none, or the name of an instruction set; otherwise the best that there is. Nothing here
+imports torch, but a function must only be called after it: both share the threads of torch's OpenMP.
+"""
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+VARIABLE = "UNCLUMP_NATIVE"
+INSTRUCTION_SETS = ("plain", "avx2", "avx512")
+"""From the least to the best, by the number that the processor's library has for them."""
+
+_HERE = Path(__file__).parent
+_FOLDER = _HERE.parents[3] / "build" / "native" if _HERE.parents[2].name == "src" else _HERE
+_SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+_TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": ctypes.c_int}
+
+
+def _file(name: str) -> Path:
+    return _FOLDER / f"libunclump_{name}{_SUFFIX}"
+
+
+@lru_cache(maxsize=1)
+def choose() -> tuple[str | None, str]:
+    """The instruction set whose library is used, None without one; and why."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted == "0":
+        return None, f"switched off by {VARIABLE}=0"
+    if wanted not in ("", "1", *INSTRUCTION_SETS):
+        raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {wanted!r}")
+    if not _file("cpu").exists():
+        return None, "not compiled: there was no C++ compiler at the installation, or it failed"
+    can = INSTRUCTION_SETS[: ctypes.CDLL(str(_file("cpu"))).unclump_instruction_set() + 1]
+    there = [name for name in can if _file(name).exists()]
+    if wanted in INSTRUCTION_SETS:
+        if wanted not in there:
+            raise ValueError(f"expected {VARIABLE} to be one of {', '.join(there)} on this machine, got {wanted!r}")
+        return wanted, f"chosen by {VARIABLE}"
+    return (there[-1], "the best of this processor") if there else (None, "no library for this processor")
+
+
+def describe() -> str:
+    """Which implementation is in use, and why, as a line for people."""
+    name, why = choose()
+    return f"reference in torch ({why})" if name is None else f"compiled for {name} ({why})"
+
+
+@lru_cache(maxsize=1)
+def _load() -> ctypes.CDLL:
+    name, why = choose()
+    if name is None:
+        raise RuntimeError(f"expected a compiled library, got none: {why}")
+    return ctypes.CDLL(str(_file(name)))
+
+
+def function(name: str, arguments: str, result: str = "") -> Callable[..., Any]:
+    """A function of the library, by name; the interpreter's lock is released while it runs.
+
+    Args:
+        name: Without the prefix `unclump_`.
+        arguments: A letter each: p for an address, as `Tensor.data_ptr()` gives it, or None; i for a 64-bit integer; d
+            for a double.
+        result: The same of what it returns, s for a status; empty for nothing.
+    """
+    found = getattr(_load(), f"unclump_{name}")
+    found.argtypes = [_TYPES[letter] for letter in arguments]
+    found.restype = _TYPES[result] if result else None
+    return found  # type: ignore[no-any-return]
+
+
+class Loop:
+    """A function that the library has for float and for double, looked up at the first call.
+
+    Args:
+        name: Without the prefix `unclump_` and the type.
+        arguments: As for `function`.
+    """
+
+    def __init__(self, name: str, arguments: str) -> None:
+        self._name, self._arguments = name, arguments
+        self._found: dict[int, Callable[..., int]] = {}
+
+    def __call__(self, itemsize: int, *arguments: int | float | None) -> None:
+        """Call that for numbers of this size in bytes; tensors by their addresses."""
+        loop = self._found.get(itemsize)
+        if loop is None:
+            loop = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
+            self._found[itemsize] = loop
+        if status := loop(*arguments):
+            raise _ERRORS[status]
+
+
+_ERRORS = {
+    1: MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time"),
+    2: IndexError("expected numbers of rows of the table, got one outside of it"),
+}
