@@ -1,27 +1,26 @@
 """One restart of the solver: several starts, the best of them polished, and hops from it while they improve."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
-from unclump.codes.search.anneal import SHARPEST, anneal, estimate_spacing
 from unclump.codes.search.hops import hop
-from unclump.codes.search.polish import polish, smallest_squared_chord
-from unclump.codes.search.pool import Candidate, Flag
+from unclump.codes.search.loops import Flag, Points, anneal, polish, smallest_squared_chord
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
 
-Points = Float[np.ndarray, "n d"]
 Report = Callable[[float], None]
 
 TARGET_TOLERANCE = 1e-13  # radians
 
+_SHARPEST = 2048.0  # the last p: only the pairs that are all but active count
+
 # First p, iterations per p, tolerance. No schedule is best for all sizes, so they alternate.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
 _AFTER_HOP = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
-_SHARPER = (2 * SHARPEST, 128 * SHARPEST, 200, 1e-4)
+_SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 50, 4
 _WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
@@ -47,11 +46,6 @@ def effort(n: int, d: int, number: int = 0) -> Effort:
     patience = min(200, max(4, int(400 / (1 + size))))
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
     return Effort(many, patience // 4, restarts) if number % 2 == 0 else Effort(few, patience, restarts)
-
-
-def angle_of_squared_chord(square: float) -> float:
-    """The angle of a squared chord, accurate near 0 and 4."""
-    return 2 * math.atan2(math.sqrt(square), math.sqrt(4 - square))
 
 
 @dataclass(frozen=True)
@@ -112,7 +106,8 @@ class CodeSearch:
     def _anneal(self, code: Candidate, schedule: tuple[float, int, float], flag: Flag) -> None:
         softest, iterations, tolerance = schedule
         spacing = estimate_spacing(self.n, self.d)
-        code.score = math.acos(anneal(code.points, softest, SHARPEST, iterations, tolerance, spacing, flag))
+        square = anneal(code.points, softest, _SHARPEST, iterations, tolerance, spacing, flag)
+        code.score = angle_of_squared_chord(square)
 
     def _improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
@@ -120,7 +115,7 @@ class CodeSearch:
             self._polish(code, flag, rounds)
             return
         sharper = code.points.copy()
-        angle = math.acos(anneal(sharper, *_SHARPER, estimate_spacing(self.n, self.d), flag))
+        angle = angle_of_squared_chord(anneal(sharper, *_SHARPER, estimate_spacing(self.n, self.d), flag))
         if angle > code.score:
             code.points, code.score = sharper, angle
 
