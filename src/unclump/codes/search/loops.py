@@ -1,4 +1,4 @@
-"""The solver's compiled loops: C++ in `native/`, called by address. None holds the interpreter's lock while it runs.
+"""The solver's loops: C++ in `native/`, which releases the interpreter's lock, or `reference.py` without a library.
 
 Points are rows of float64, shape (n, d), and are improved in place. A flag that another thread sets to nonzero ends a
 loop early, with the best so far.
@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from unclump.codes.search import reference
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
 from unclump.ops.native import library
 
@@ -20,11 +21,9 @@ Flag = UInt8[np.ndarray, "1"]
 _DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}  # as in native/energy.hpp
 
 
-def check_loops() -> None:
-    """Raise unless the compiled library is there."""
-    name, why = library.choose()
-    if name is None:
-        raise ModuleNotFoundError(f"the search for codes needs the compiled loops, which are missing: {why}")
+def has_native() -> bool:
+    """Whether there is a compiled library."""
+    return library.choose()[0] is not None
 
 
 def encode_kernel(kernel: Kernel) -> tuple[int, int, float]:
@@ -55,6 +54,8 @@ def anneal(
     Returns:
         The smallest squared chord.
     """
+    if not has_native():
+        return reference.anneal(x, softest, sharpest, iterations, tolerance, spacing, stop)
     return _call("anneal", "piiddiddp", *_rows(x), softest, sharpest, iterations, tolerance, spacing, _address(stop))
 
 
@@ -71,11 +72,15 @@ def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
     Returns:
         The smallest squared chord.
     """
+    if not has_native():
+        return reference.polish(x, reach, steps, stop)
     return _call("polish", "piidip", *_rows(x), reach, steps, _address(stop))
 
 
 def smallest_squared_chord(x: Points) -> float:
     """The smallest squared chord, from coordinate differences of the closest pairs."""
+    if not has_native():
+        return reference.smallest_squared_chord(x)
     return _call("smallest_squared_chord", "pii", *_rows(x))
 
 
@@ -90,6 +95,8 @@ def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float
         spacing: A typical distance of neighbours, which bounds the steps.
         stop: Nonzero to stop early.
     """
+    if not has_native():
+        return reference.minimise_energy(x, kernel, iterations, tolerance, spacing, stop)
     settings = iterations, tolerance, spacing, _address(stop)
     return _call("minimise_energy", "piiiididdp", *_rows(x), *encode_kernel(kernel), *settings)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from unclump.codes.search.hops import hop
-from unclump.codes.search.loops import Flag, Points, anneal, polish, smallest_squared_chord
+from unclump.codes.search.loops import Flag, Points, anneal, has_native, polish, smallest_squared_chord
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
@@ -37,13 +37,15 @@ class Effort:
 
 
 def effort(n: int, d: int, number: int = 0) -> Effort:
-    """Enough to find the best known codes in 3-D up to 60 points, and less if a start takes seconds.
+    """Enough to find the best known codes in 3-D up to 60 points, less if a start takes seconds or nothing is compiled.
 
     Restarts alternate: many starts and few hops find symmetric codes, few starts and many hops the others.
     """
     size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about 10 ms
     many, few = (64, 8) if size < 10 else (16, 4)
     patience = min(200, max(4, int(400 / (1 + size))))
+    if not has_native():
+        many, few, patience = 8, 2, max(4, patience // 8)
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
     return Effort(many, patience // 4, restarts) if number % 2 == 0 else Effort(few, patience, restarts)
 
@@ -129,4 +131,5 @@ class CodeSearch:
 
     def _polish_cost(self) -> float:
         """Estimated operations of a polish step: a skyline Cholesky factorisation of points sorted along an axis."""
-        return (self.n * (self.d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(self.n, self.d)) ** 2
+        operations = (self.n * (self.d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(self.n, self.d)) ** 2
+        return operations if has_native() else 100 * operations

@@ -11,7 +11,7 @@ import numpy as np
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.codes.search.energy_search import EnergySearch, default_restarts
-from unclump.codes.search.loops import Points, check_loops, encode_kernel, smallest_squared_chord
+from unclump.codes.search.loops import Points, encode_kernel, smallest_squared_chord
 from unclump.codes.search.pool import run_restarts
 from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
 from unclump.codes.search.spacing import angle_of_squared_chord
@@ -155,7 +155,6 @@ def _validate(
         lengths = np.linalg.norm(init.astype(np.float64), axis=1)
         if not np.all((lengths > 0) & np.isfinite(lengths)):
             raise ValueError("expected finite, nonzero rows in init; a row of zeros, NaN or infinity has no direction")
-    check_loops()
 
 
 def _unit_init(init: Points | str | None) -> Points | str | None:

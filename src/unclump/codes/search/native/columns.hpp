@@ -80,6 +80,12 @@ inline void normalise(Columns& x) {
     }
 }
 
+inline double inner_product(const Columns& a, Index i, const Columns& b, Index j) {
+    double sum = 0;
+    for (Index k = 0; k < a.d; ++k) sum += a[k][i] * b[k][j];
+    return sum;
+}
+
 inline double squared_chord(const Columns& x, Index i, Index j) {
     double square = 0;
     for (Index k = 0; k < x.d; ++k) square += (x[k][i] - x[k][j]) * (x[k][i] - x[k][j]);

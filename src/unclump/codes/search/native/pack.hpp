@@ -1,7 +1,7 @@
 // Vectors of doubles as wide as the machine's registers, by the compiler's vector extensions.
 //
-// Sums over points are sums of packs, then of the lanes of one pack: an order that depends on the instruction set, and
-// on nothing else. The same input gives the same bits, whatever the addresses.
+// A sum over points is one of packs, then of the lanes: its order depends on the instruction set and on nothing else,
+// so that the same input gives the same bits, whatever the addresses.
 #pragma once
 
 #include <cstdint>
@@ -81,17 +81,10 @@ inline Pack exponential(Pack z, double lowest, double highest) {
     const Pack shifted = z * inverse_log2 + shift;
     const Pack k = shifted - shift;
     const Pack r = (z - k * log2_high) - k * log2_low;
-    Pack power = r * (1.0 / 39916800) + 1.0 / 3628800;
-    power = power * r + 1.0 / 362880;
-    power = power * r + 1.0 / 40320;
-    power = power * r + 1.0 / 5040;
-    power = power * r + 1.0 / 720;
-    power = power * r + 1.0 / 120;
-    power = power * r + 1.0 / 24;
-    power = power * r + 1.0 / 6;
-    power = power * r + 0.5;
-    power = power * r + 1;
-    power = power * r + 1;
+    Pack power = broadcast(1.0 / 39916800);
+    for (const double term :
+         {1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0})
+        power = power * r + term;
     return reinterpret_cast<Pack>(reinterpret_cast<Mask>(power) + (reinterpret_cast<Mask>(shifted) << 52));
 }
 

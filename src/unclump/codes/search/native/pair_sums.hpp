@@ -45,7 +45,7 @@ double sum_over_pairs(const Columns& x, Columns& g, const Weigh& weigh) {
             Pack slope[tile];
             for (Index r = 0; r < tile; ++r) {
                 const Mask is_pair = lanes_between(i + r, j, n);
-                const Weight weight = weigh(is_pair ? measure[r] : broadcast(1));
+                const Weight weight = weigh(is_pair ? measure[r] : Pack{});
                 total += is_pair ? weight.value : Pack{};
                 slope[r] = is_pair ? weight.slope : Pack{};
             }

@@ -26,6 +26,7 @@ class Polish {
     // Pairs within `reach` times the smallest chord are constraints.
     Polish(const Columns& x, double reach, double smallest_square)
         : y_(x),
+          poles_(x.n, x.d),
           n_(x.n),
           d_(x.d),
           t_(x.d - 1),
@@ -33,8 +34,6 @@ class Polish {
           matrix_(row_starts()),
           tau_(0.997 * smallest_square / 2),
           slack_(slacks(y_, tau_)),
-          rows_(n_ * d_),
-          poles_(n_ * d_),
           gradients_(pairs_.count() * 2 * t_),
           step_(matrix_.rows()) {
         double inverses = 0;
@@ -110,16 +109,14 @@ class Polish {
         matrix_.clear();
         for (Index row = 0; row < last; ++row) matrix_(row, row) = kRegularisation;
         pairs_.visit([&](Index i, Index j, Index e) {
-            const double *const x = rows_.data() + i * d_, *const p = poles_.data() + i * d_;
-            const double *const y = rows_.data() + j * d_, *const q = poles_.data() + j * d_;
-            const double cosine = inner_product(x, y), py = inner_product(p, y), qx = inner_product(q, x);
-            const double pq = inner_product(p, q);
+            const double cosine = inner_product(y_, i, y_, j), pq = inner_product(poles_, i, poles_, j);
+            const double py = inner_product(poles_, i, y_, j), qx = inner_product(y_, i, poles_, j);
             const double multiplier = multiplier_[e], weight = multiplier / slack_[e];
             const double curvature = multiplier * (convexity * (1 + cosine) - cosine);
             double *const of_i = gradient(e, 0), *const of_j = gradient(e, 1);
             for (Index a = 0; a < t_; ++a) {
-                of_i[a] = y[a] - x[a] * py;
-                of_j[a] = x[a] - y[a] * qx;
+                of_i[a] = y_[a][j] - y_[a][i] * py;
+                of_j[a] = y_[a][i] - y_[a][j] * qx;
             }
             for (Index a = 0; a < t_; ++a) {
                 const Index row_i = i * t_ + a, row_j = j * t_ + a;
@@ -130,7 +127,8 @@ class Polish {
                 matrix_(row_i, row_i) += curvature;
                 matrix_(row_j, row_j) += curvature;
                 for (Index b = 0; b < t_; ++b) {
-                    const double inner = (a == b) - x[b] * p[a] - y[a] * q[b] + y[a] * x[b] * pq;
+                    const double x = y_[b][i], y = y_[a][j];
+                    const double inner = (a == b) - x * poles_[a][i] - y * poles_[b][j] + x * y * pq;
                     matrix_(row_j, i * t_ + b) += weight * of_j[a] * of_i[b] + multiplier * inner;
                 }
                 matrix_(last, row_i) -= weight * of_i[a];
@@ -140,17 +138,12 @@ class Polish {
         });
     }
 
-    double inner_product(const double* a, const double* b) const { return std::inner_product(a, a + d_, b, 0.0); }
-
-    // The points and their p, as rows.
-    void write_rows() {
-        y_.write_rows(rows_.data());
+    // The vectors p of the points.
+    void find_poles() {
         for (Index i = 0; i < n_; ++i) {
-            const double* const x = rows_.data() + i * d_;
-            double* const p = poles_.data() + i * d_;
-            const double last = std::fabs(x[t_]);
-            for (Index k = 0; k < t_; ++k) p[k] = x[k] / (1 + last);
-            p[t_] = x[t_] < 0 ? -1 : 1;
+            const double last = y_[t_][i];
+            for (Index k = 0; k < t_; ++k) poles_[k][i] = y_[k][i] / (1 + std::fabs(last));
+            poles_[t_][i] = last < 0 ? -1 : 1;
         }
     }
 
@@ -159,15 +152,16 @@ class Polish {
         Columns moves(n_, d_);
         for (Index i = 0; i < n_; ++i) {
             const double* const step = step_.data() + i * t_;
-            const double along = std::inner_product(step, step + t_, rows_.data() + i * d_, 0.0);
-            for (Index k = 0; k < d_; ++k) moves[k][i] = (k < t_ ? step[k] : 0) - along * poles_[i * d_ + k];
+            double along = 0;
+            for (Index k = 0; k < t_; ++k) along += step[k] * y_[k][i];
+            for (Index k = 0; k < d_; ++k) moves[k][i] = (k < t_ ? step[k] : 0) - along * poles_[k][i];
         }
         return moves;
     }
 
     // The step of points and tau; false if the system is indefinite even when made convex.
     bool solve() {
-        write_rows();
+        find_poles();
         bool is_solvable = false;
         for (const double convexity : {0.0, 1.0}) {
             assemble(convexity);
@@ -203,12 +197,12 @@ class Polish {
         for (Index e = 0; e < pairs_.count(); ++e) multiplier_[e] += dual_size_ * change[e];
     }
 
-    Columns y_;
+    Columns y_, poles_;
     Index n_, d_, t_;
     Pairs pairs_;
     Skyline matrix_;
     double tau_, mu_ = 0, primal_size_ = 1, dual_size_ = 1;
-    std::vector<double> slack_, multiplier_, rows_, poles_, gradients_, step_;
+    std::vector<double> slack_, multiplier_, gradients_, step_;
 };
 
 // Improves a code of unit points in place, or leaves it unchanged; returns the smallest squared chord.

@@ -51,11 +51,7 @@ class SoftMaximumOfNear : public SoftMaximum {
     // First all cosines, then all exponentials, by packs, then the gradient: only the second vectorises.
     double operator()(const Columns& x, Columns& g) {
         const Index count = pairs_.count();
-        pairs_.visit([&](Index i, Index j, Index e) {
-            double cosine = 0;
-            for (Index k = 0; k < x.d; ++k) cosine += x[k][i] * x[k][j];
-            powers_[e] = cosine;
-        });
+        pairs_.visit([&](Index i, Index j, Index e) { powers_[e] = inner_product(x, i, x, j); });
         Pack sum{};
         for (Index e = 0; e < count; e += kLanes) {
             const Pack power = exponential(sharpness_ * (load(powers_.data() + e) - reference_), kFar, kOverflow);
