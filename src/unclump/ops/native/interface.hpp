@@ -1,8 +1,23 @@
-// What Python sees: plain C functions, two of each, for float and for double.
+// What Python sees: plain C functions, two of each, for float and for double. They return 0, or 1 without memory.
 #pragma once
 
 #include <cstdint>
+#include <new>
 
 #define UNCLUMP_EXPORT extern "C" __attribute__((visibility("default")))
 
+// Writes a definition DEFINE(T) for both types; names of functions end with that of the type.
+#define UNCLUMP_FOR_BOTH(DEFINE) DEFINE(float) DEFINE(double)
+
 using Index = std::int64_t;
+
+// No exception may leave C++. Memory is only allocated outside of parallel loops.
+template <class Body>
+int guarded(const Body& body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::bad_alloc&) {
+        return 1;
+    }
+}

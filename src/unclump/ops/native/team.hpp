@@ -6,20 +6,55 @@
 
 #include "interface.hpp"
 
-// Calls body(start, stop) for `pieces` ranges that make up [0, count), on so many threads; returns when all are done.
+// Calls body(item) for all items below `count`.
 template <class Body>
-void in_parallel(Index count, Index pieces, Index threads, const Body& body) {
-    pieces = std::min(pieces, count);
-    if (threads <= 1 || pieces <= 1) {
-        for (Index piece = 0; piece < pieces; ++piece) body(count * piece / pieces, count * (piece + 1) / pieces);
+void for_each(Index count, Index threads, const Body& body) {
+    threads = std::min(threads, count);
+    if (threads <= 1) {
+        for (Index item = 0; item < count; ++item) body(item);
         return;
     }
-#pragma omp parallel for schedule(static) num_threads(static_cast<int>(std::min(threads, pieces)))
-    for (Index piece = 0; piece < pieces; ++piece) body(count * piece / pieces, count * (piece + 1) / pieces);
+#pragma omp parallel for schedule(static) num_threads(static_cast<int>(threads))
+    for (Index item = 0; item < count; ++item) body(item);
 }
 
-// The same with one range a thread.
+// Calls body(start, stop) for ranges that make up [0, count), one for each thread.
 template <class Body>
 void in_parallel(Index count, Index threads, const Body& body) {
-    in_parallel(count, std::max<Index>(threads, 1), threads, body);
+    threads = std::max<Index>(1, std::min(threads, count));
+    for_each(threads, threads, [&](Index part) { body(count * part / threads, count * (part + 1) / threads); });
 }
+
+// All pairs of pieces of [0, count), for loops that write to both of a pair: no two threads have the same piece at the
+// same time, and what a piece is written to comes in the same order always.
+class PairsOfPieces {
+  public:
+    PairsOfPieces(Index count, Index threads) : count_(count), threads_(threads), pieces_(2 * threads) {}
+
+    // How many pairs are worked on at once.
+    Index slots() const { return pieces_; }
+
+    // Calls body(slot, start, stop, other_start, other_stop), with both ranges equal for the pair of a piece with
+    // itself.
+    template <class Body>
+    void for_each_pair(const Body& body) const {
+        const auto call = [&](Index slot, Index one, Index other) {
+            body(slot, start(one), start(one + 1), start(other), start(other + 1));
+        };
+        for_each(pieces_, threads_, [&](Index piece) { call(piece, piece, piece); });
+        // As at a tournament: one stays, the others move on by a place after every round, and everybody meets
+        // everybody.
+        const Index around = pieces_ - 1;
+        for (Index round = 0; round < around; ++round) {
+            for_each(pieces_ / 2, threads_, [&](Index table) {
+                const Index one = table == 0 ? around : (round + table) % around;
+                const Index other = (round + around - table) % around;
+                call(table, std::min(one, other), std::max(one, other));
+            });
+        }
+    }
+
+  private:
+    Index start(Index piece) const { return count_ * piece / pieces_; }
+    Index count_, threads_, pieces_;
+};

@@ -1,0 +1,66 @@
+// Tables of points laid out for products by tiles, moved to their centre, where a table in a narrow cone keeps its
+// digits.
+#pragma once
+
+#include "team.hpp"
+#include "tile.hpp"
+
+// The mean of the rows with finite norms, and the mean squared distance to it: of some hundred rows, for any point near
+// the middle will do.
+template <class T>
+class Centre {
+  public:
+    Centre(const T* x, Index n, Index d) : point_(d) {
+        const Index step = std::max<Index>(1, n / 512);
+        Index count = 0;
+        std::fill(point_.get(), point_.get() + d, T(0));
+        for (Index i = 0; i < n; i += step) {
+            if (!(dot(x + i * d, x + i * d, d) < infinity<T>)) continue;
+            for (Index j = 0; j < d; ++j) point_[j] += x[i * d + j];
+            ++count;
+        }
+        for (Index j = 0; j < d && count > 0; ++j) point_[j] /= static_cast<T>(count);
+        for (Index i = 0; i < n; i += step) {
+            const T square = squared_chord(x + i * d, point_.get(), d);
+            if (square < infinity<T>) spread_ += square / static_cast<T>(std::max<Index>(count, 1));
+        }
+    }
+    const T* point() const { return point_.get(); }
+    T spread() const { return spread_; }
+
+  private:
+    Buffer<T> point_;
+    T spread_ = 0;
+};
+
+// Points in the lanes: entry k of a panel's points comes as one vector or two. What is left of the last panel is zero.
+template <class T>
+struct Panels {
+    static constexpr int width = tile_width<T>;
+
+    Panels(const T* x, Index n, Index d, const Centre<T>& centre, Index threads)
+        : n(n), d(d), count((n + width - 1) / width), entries(count * width * d), squares(count * width) {
+        for_each_panel(threads, [&](Index panel, Index filled) {
+            T* to = entries.get() + panel * width * d;
+            for (Index lane = 0; lane < width; ++lane) {
+                const T* row = x + (panel * width + lane) * d;
+                T* square = squares.get() + panel * width + lane;
+                *square = lane < filled ? squared_chord(row, centre.point(), d) : T(0);
+                for (Index k = 0; k < d; ++k) to[k * width + lane] = lane < filled ? row[k] - centre.point()[k] : T(0);
+            }
+        });
+    }
+
+    // Calls body(panel, filled) with the number of a panel's points.
+    template <class Body>
+    void for_each_panel(Index threads, const Body& body) const {
+        in_parallel(count, threads, [&](Index start, Index stop) {
+            for (Index panel = start; panel < stop; ++panel) body(panel, std::min<Index>(width, n - panel * width));
+        });
+    }
+
+    const T* panel(Index number) const { return entries.get() + number * width * d; }
+
+    Index n, d, count;
+    Buffer<T> entries, squares;  // and the squared norms
+};

@@ -1,0 +1,65 @@
+// Rows onto the sphere, and gradients back.
+#pragma once
+
+#include "team.hpp"
+#include "vectors.hpp"
+
+// One row: y = x / |x|, and one over the norm. Squares that vanish or overflow are taken of the row divided by its
+// largest entry.
+template <class T>
+inline T project_row(const T* __restrict x, T* __restrict y, Index d) {
+    constexpr T tiny = std::numeric_limits<T>::min() * T(1e8), huge = std::numeric_limits<T>::max() * T(1e-8);
+    const T squared = dot(x, x, d);
+    if (squared > tiny && squared < huge) {
+        const T inverse = T(1) / std::sqrt(squared);
+        for (Index j = 0; j < d; ++j) y[j] = inverse * x[j];
+        return inverse;
+    }
+    double most = 0, scaled = 0;
+    for (Index j = 0; j < d; ++j) {
+        const double size = std::fabs(static_cast<double>(x[j]));
+        most = size > most || std::isnan(size) ? size : most;
+    }
+    for (Index j = 0; j < d && most > 0; ++j) {
+        const double entry = static_cast<double>(x[j]) / most;
+        scaled += entry * entry;
+    }
+    const double length = std::sqrt(scaled);
+    for (Index j = 0; j < d; ++j) y[j] = most == 0 ? T(0) : static_cast<T>(static_cast<double>(x[j]) / most / length);
+    if (most == 0) return 0;
+    const double inverse = 1 / most / length, limit = std::numeric_limits<T>::max();
+    return static_cast<T>(inverse > limit ? limit : inverse);
+}
+
+// One row of the gradient by what was projected, (g - <y, g> y) / |x|.
+template <class T>
+inline void project_row_back(const T* __restrict y, T inverse, const T* __restrict grad, T* __restrict result,
+                             Index d) {
+    const T radial = dot(y, grad, d);
+    for (Index j = 0; j < d; ++j) result[j] = inverse * (grad[j] - radial * y[j]);
+}
+
+// The same in place, times a factor; what T does not hold becomes its largest number.
+template <class T>
+inline void project_row_back(const T* __restrict y, T inverse, T factor, T* __restrict grad, Index d) {
+    constexpr T most = std::numeric_limits<T>::max();
+    const T radial = dot<T>(y, grad, d), scale = factor * inverse;
+    for (Index j = 0; j < d; ++j) {
+        const T entry = scale * (grad[j] - radial * y[j]);
+        grad[j] = entry > most ? most : entry < -most ? -most : entry;
+    }
+}
+
+template <class T>
+void project_rows(const T* x, T* y, T* inverse, Index n, Index d, Index threads) {
+    in_parallel(n, threads, [=](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) inverse[i] = project_row(x + i * d, y + i * d, d);
+    });
+}
+
+template <class T>
+void project_rows_back(const T* y, const T* inverse, const T* grad, T* result, Index n, Index d, Index threads) {
+    in_parallel(n, threads, [=](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) project_row_back(y + i * d, inverse[i], grad + i * d, result + i * d, d);
+    });
+}

@@ -1,0 +1,144 @@
+// Vectors as wide as the processor's registers, by the compiler's extensions; and sums with one fixed order.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <type_traits>
+
+#include "interface.hpp"
+
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+constexpr int vector_bytes = 32;
+#else
+constexpr int vector_bytes = 16;
+#endif
+
+template <class T>
+constexpr int lanes = vector_bytes / static_cast<int>(sizeof(T));
+
+template <class T, int bytes = vector_bytes>
+struct VectorOf {
+    typedef T type __attribute__((vector_size(bytes)));
+};
+template <class T, int bytes = vector_bytes>
+using Vector = typename VectorOf<T, bytes>::type;
+
+// What comparisons of vectors give: integers of the same size, all bits set where true.
+template <class T>
+using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+
+template <class T>
+constexpr T infinity = std::numeric_limits<T>::infinity();
+
+template <class T>
+inline Vector<T> load(const T* from) {
+    Vector<T> vector;
+    __builtin_memcpy(&vector, from, sizeof vector);
+    return vector;
+}
+
+template <class T>
+inline void store(T* to, const Vector<T>& vector) {
+    __builtin_memcpy(to, &vector, sizeof vector);
+}
+
+template <class T>
+inline Vector<T> fill(T value) {
+    return value - Vector<T>{};
+}
+
+// The lanes' numbers, from `first` on.
+template <class T>
+inline Vector<Integer<T>> numbers_from(Index first) {
+    Vector<Integer<T>> result;
+    for (int lane = 0; lane < lanes<T>; ++lane) result[lane] = static_cast<Integer<T>>(first + lane);
+    return result;
+}
+
+// NaN loses against anything.
+template <class V>
+inline V larger(const V& one, const V& running) {
+    return one > running ? one : running;
+}
+
+// All lanes combined, halves with halves.
+template <class T, int bytes, class Combine>
+inline T fold_halves(const Vector<T, bytes>& vector, const Combine& combine) {
+    if constexpr (bytes > 16) {
+        Vector<T, bytes / 2> halves[2];
+        __builtin_memcpy(halves, &vector, sizeof vector);
+        return fold_halves<T, bytes / 2>(combine(halves[0], halves[1]), combine);
+    } else if constexpr (sizeof(T) == 8) {
+        return combine(T(vector[0]), T(vector[1]));
+    } else {
+        return combine(combine(T(vector[0]), T(vector[2])), combine(T(vector[1]), T(vector[3])));
+    }
+}
+
+template <class T>
+inline T sum(const Vector<T>& vector) {
+    return fold_halves<T, vector_bytes>(vector, [](const auto& a, const auto& b) { return a + b; });
+}
+
+template <class T>
+inline T largest(const Vector<T>& vector) {
+    return fold_halves<T, vector_bytes>(vector, [](const auto& a, const auto& b) { return larger(a, b); });
+}
+
+// The one reduction: the sums over i < count of as many terms as `add(i, part, totals)` adds to, where `part` is a
+// vector's or a number's worth of entries. Whole vectors first, then what is left one by one.
+template <class T, int terms, class Term>
+inline void reduce(Index count, T (&totals)[terms], const Term& term) {
+    Vector<T> partial[terms] = {};
+    Index i = 0;
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+        term([i](const T* from) { return load(from + i); }, partial);
+    }
+    for (int k = 0; k < terms; ++k) totals[k] = sum<T>(partial[k]);
+    for (; i < count; ++i) {
+        term([i](const T* from) { return from[i]; }, totals);
+    }
+}
+
+template <class T>
+inline T dot(const T* x, const T* y, Index d) {
+    T totals[1];
+    reduce<T, 1>(d, totals, [=](const auto& at, auto& total) { total[0] += at(x) * at(y); });
+    return totals[0];
+}
+
+template <class T>
+inline T squared_chord(const T* x, const T* y, Index d) {
+    T totals[1];
+    reduce<T, 1>(d, totals, [=](const auto& at, auto& total) {
+        const auto difference = at(x) - at(y);
+        total[0] += difference * difference;
+    });
+    return totals[0];
+}
+
+// Memory that starts at a multiple of 64 bytes and is not initialised.
+template <class T>
+class Buffer {
+  public:
+    explicit Buffer(Index count = 0) : entries_(allocate(count)) {}
+    ~Buffer() { std::free(entries_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    T* get() const { return entries_; }
+    T& operator[](Index i) const { return entries_[i]; }
+
+  private:
+    static T* allocate(Index count) {
+        const std::size_t bytes = (static_cast<std::size_t>(count) * sizeof(T) + 127) / 64 * 64;
+        void* found = std::aligned_alloc(64, bytes);
+        if (found == nullptr) throw std::bad_alloc();
+        return static_cast<T*>(found);
+    }
+    T* entries_;
+};
