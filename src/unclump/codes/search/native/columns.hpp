@@ -1,17 +1,33 @@
 // Points as columns: coordinate k of all points is contiguous, so that loops vectorise over points for any dimension.
 #pragma once
 
-#include <cmath>
+#include <algorithm>
 #include <vector>
 
-#include "pack.hpp"
+#include "../../../ops/native/functions.hpp"
 
 namespace unclump::codes {
 
+using Pack = Vector<double>;
+using Mask = Vector<std::int64_t>;
+constexpr Index kLanes = lanes<double>;
+constexpr Index kPadding = 8;  // columns are padded to a multiple, of which every number of lanes is a divisor
+
+// Lanes at the positions first, first + 1, ... that are after `after` and before `before`.
+inline Mask lanes_between(Index after, Index first, Index before) {
+    const Mask position = numbers_from<double>(0) + first;
+    return (position > after) & (position < before);
+}
+
+// Zero where the argument is zero: padding stays zero.
+inline Pack reciprocal_or_zero(const Pack& pack) {
+    return pack != 0 ? 1 / pack : Pack{};
+}
+
 // Zeroed doubles, aligned to cache lines.
-class Buffer {
+class Numbers {
   public:
-    explicit Buffer(Index size) : lines_((size + kPadding - 1) / kPadding) {}
+    explicit Numbers(Index size) : lines_((size + kPadding - 1) / kPadding) {}
     double* data() { return reinterpret_cast<double*>(lines_.data()); }
     const double* data() const { return reinterpret_cast<const double*>(lines_.data()); }
     double& operator[](Index i) { return data()[i]; }
@@ -53,29 +69,27 @@ class Columns {
 
   private:
     Index stride_;
-    Buffer buffer_;
+    Numbers buffer_;
 };
 
 // Inner products of kLanes points of a with those of b.
 inline Pack inner_products(const Columns& a, const Columns& b, Index first) {
-    Pack sum{};
-    for (Index k = 0; k < a.d; ++k) sum += load(a[k] + first) * load(b[k] + first);
-    return sum;
+    Pack products{};
+    for (Index k = 0; k < a.d; ++k) products += load(a[k] + first) * load(b[k] + first);
+    return products;
 }
 
 // The largest norm of a point.
 inline double longest(const Columns& a) {
     Pack square{};
     for (Index i = 0; i < a.n; i += kLanes) square = larger(inner_products(a, a, i), square);
-    return std::sqrt(largest_lane(square));
+    return std::sqrt(largest<double>(square));
 }
 
 // Divides the points by their norms; zero stays zero.
 inline void normalise(Columns& x) {
     for (Index i = 0; i < x.n; i += kLanes) {
-        Pack scale = inner_products(x, x, i);
-        for (Index lane = 0; lane < kLanes; ++lane) scale[lane] = std::sqrt(scale[lane]);
-        scale = reciprocal_or_zero(scale);
+        const Pack scale = reciprocal_or_zero(square_root(inner_products(x, x, i)));
         for (Index k = 0; k < x.d; ++k) store(x[k] + i, load(x[k] + i) * scale);
     }
 }

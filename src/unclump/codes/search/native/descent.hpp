@@ -17,9 +17,9 @@ struct Stop {
 };
 
 inline double dot(const Columns& a, const Columns& b) {
-    Pack sum{};
-    for (Index i = 0; i < a.size(); i += kLanes) sum += load(a.data() + i) * load(b.data() + i);
-    return sum_lanes(sum);
+    Pack products{};
+    for (Index i = 0; i < a.size(); i += kLanes) products += load(a.data() + i) * load(b.data() + i);
+    return sum<double>(products);
 }
 
 // out = a + factor b; out may be a.
@@ -107,7 +107,6 @@ struct Outcome {
 template <class Objective>
 Outcome minimise(Columns& u, Objective& objective, Index iterations, double tolerance, double spacing, Stop stop) {
     constexpr double sufficient = 1e-4;  // Armijo condition: fraction of the decrease predicted by the gradient
-    constexpr double infinity = std::numeric_limits<double>::infinity();
     Columns g(u.n, u.d), trial(u.n, u.d), trial_g(u.n, u.d), direction(u.n, u.d), unit(u.n, u.d);
     Memory memory(u.n, u.d);
     normalise(u);
@@ -119,17 +118,17 @@ Outcome minimise(Columns& u, Objective& objective, Index iterations, double tole
         const double slope = dot(direction, g);
         double size = (memory.is_empty() ? 0.05 : 0.5) * spacing / longest(direction);
         if (!memory.is_empty()) size = std::fmin(1, size);
-        double trial_value = infinity;
+        double trial_value = infinity<double>;
         for (int attempt = 0; slope < 0 && attempt < 30; ++attempt) {
             add_scaled(u, size, direction, trial);
             trial_value = evaluate(objective, trial, unit, trial_g);
             if (trial_value <= value + sufficient * size * slope) break;
             const double above = trial_value - value - slope * size;
-            const bool is_parabola = 0 < above && above < infinity;  // step to its minimum, within limits
+            const bool is_parabola = 0 < above && above < infinity<double>;  // step to its minimum, within limits
             size *= is_parabola ? std::fmin(0.5, std::fmax(0.1, -slope * size / (2 * above))) : 0.2;
-            trial_value = infinity;
+            trial_value = infinity<double>;
         }
-        if (!(trial_value < infinity)) {  // no descent: along the gradient next, unless it was the gradient
+        if (!(trial_value < infinity<double>)) {  // no descent: along the gradient next, unless it was the gradient
             if (memory.is_empty()) return {value, iteration, false};
             memory.clear();
             continue;

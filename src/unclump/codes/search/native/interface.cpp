@@ -1,8 +1,6 @@
 // The plain C interface, called through ctypes. Points are rows, contiguous, checked by the caller.
 //
 // Results are NaN if memory is short: no exception may leave a C function.
-#include "../../../ops/native/interface.hpp"
-
 #include <exception>
 
 #include "anneal.hpp"
@@ -14,7 +12,7 @@ using namespace unclump::codes;
 namespace {
 
 template <class Body>
-double guarded(Body body) noexcept {
+double result_or_nan(Body body) noexcept {
     try {
         return body();
     } catch (const std::exception&) {
@@ -24,7 +22,7 @@ double guarded(Body body) noexcept {
 
 template <class Body>  // improves the points in place
 double improve(double* rows, Index n, Index d, Body body) noexcept {
-    return guarded([&] {
+    return result_or_nan([&] {
         Columns x(rows, n, d);
         const double result = body(x);
         x.write_rows(rows);
@@ -60,7 +58,7 @@ UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, dou
 }
 
 UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d) {
-    return guarded([&] { return smallest_squared_chord(Columns(points, n, d)); });
+    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d)); });
 }
 
 UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index kind, Index distance,
@@ -76,14 +74,14 @@ UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Ind
 
 UNCLUMP_EXPORT double unclump_codes_energy(const double* points, Index n, Index d, double* gradient, Index kind,
                                            Index distance, double parameter) {
-    return guarded(
+    return result_or_nan(
         [&] { return value_and_gradient(points, gradient, Energy(make_kernel(kind, distance, parameter)), n, d); });
 }
 
 // Over the pairs with a cosine above `threshold`; over all without a list of pairs if it is below -1.
 UNCLUMP_EXPORT double unclump_codes_soft_maximum(const double* points, Index n, Index d, double* gradient,
                                                  double sharpness, double reference, double threshold) {
-    return guarded([&] {
+    return result_or_nan([&] {
         if (threshold < -1) return value_and_gradient(points, gradient, SoftMaximum(sharpness, reference), n, d);
         Columns origin(points, n, d);
         normalise(origin);
@@ -95,7 +93,7 @@ UNCLUMP_EXPORT double unclump_codes_soft_maximum(const double* points, Index n, 
 // Solves a symmetric system of which the lower triangle is given, zero in row i before column first[i]; replaces b.
 // 1 if it is positive semidefinite, otherwise 0.
 UNCLUMP_EXPORT double unclump_codes_solve_skyline(const double* matrix, Index size, const Index* first, double* b) {
-    return guarded([&] {
+    return result_or_nan([&] {
         Skyline skyline(std::vector<Index>(first, first + size));
         skyline.clear();
         for (Index i = 0; i < size; ++i)

@@ -16,7 +16,7 @@ struct Weight {
 struct Cosine {
     static Pack measure(double a, Pack b) { return a * b; }
     static Pack slope_first(double, Pack b) { return b; }
-    static Pack slope_second(double a, Pack) { return broadcast(a); }
+    static Pack slope_second(double a, Pack) { return fill(a); }
 };
 
 struct SquaredChord {
@@ -31,7 +31,7 @@ template <class Measure, class Weigh>
 double sum_over_pairs(const Columns& x, Columns& g, const Weigh& weigh) {
     constexpr Index tile = 4;
     const Index n = x.n, d = x.d;
-    Buffer sums(d * tile * kLanes);  // over later points, of the gradient by the four
+    Numbers sums(d * tile * kLanes);  // over later points, of the gradient by the four
     Pack total{};
     std::fill_n(g.data(), g.size(), 0.0);
     for (Index i = 0; i + 1 < n; i += tile) {
@@ -61,9 +61,9 @@ double sum_over_pairs(const Columns& x, Columns& g, const Weigh& weigh) {
             }
         }
         for (Index r = 0; r < tile && i + r < n; ++r)
-            for (Index k = 0; k < d; ++k) g[k][i + r] += sum_lanes(load(sums.data() + (k * tile + r) * kLanes));
+            for (Index k = 0; k < d; ++k) g[k][i + r] += sum<double>(load(sums.data() + (k * tile + r) * kLanes));
     }
-    return sum_lanes(total);
+    return sum<double>(total);
 }
 
 // Calls visit(i, j, cosines of point i with points j, j + 1, ..., mask of those after i).
@@ -79,11 +79,11 @@ void visit_cosines(const Columns& x, Visit visit) {
 
 // The cosine of the closest pair; -1 if there is none, or points are NaN.
 inline double largest_cosine(const Columns& x) {
-    Pack largest = broadcast(-1);
+    Pack running = fill(-1.0);
     visit_cosines(x, [&](Index, Index, Pack cosine, Mask is_later) {
-        largest = larger(is_later ? cosine : broadcast(-1), largest);
+        running = larger(is_later ? cosine : fill(-1.0), running);
     });
-    return largest_lane(largest);
+    return largest<double>(running);
 }
 
 // The later partners of point i are partner[start[i]], ..., partner[start[i + 1] - 1].

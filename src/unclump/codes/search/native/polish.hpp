@@ -49,7 +49,7 @@ class Polish {
         if (!solve()) return false;
         const Columns moves = to_space();
         const double move = longest(moves), tau_change = step_[n_ * t_];
-        if (!(0 < move && move < std::numeric_limits<double>::infinity())) return false;
+        if (!(0 < move && move < infinity<double>)) return false;
         Columns trial(n_, d_);
         std::vector<double> trial_slack;
         primal_size_ = std::fmin(1, max_move / move);

@@ -78,9 +78,9 @@ class Skyline {
                 own[c] /= pivots_[i * kBlock + c];
             }
             for (Index k = starts_[i]; k < i * kBlock; ++k) {
-                Pack sum{};
-                for (Index p = 0; p < kBlock; p += kLanes) sum += load(column(i, k) + p) * load(own + p);
-                b[k] -= sum_lanes(sum);
+                Pack products{};
+                for (Index p = 0; p < kBlock; p += kLanes) products += load(column(i, k) + p) * load(own + p);
+                b[k] -= sum<double>(products);
             }
         }
     }
@@ -140,7 +140,7 @@ class Skyline {
     std::vector<Index> starts_, offsets_;  // of every block; entry (i, j) is at offset + 8 j + i % 8
     std::vector<double> pivots_;
     Index used_rows_, size_;
-    Buffer entries_;
+    Numbers entries_;
 };
 
 }  // namespace unclump::codes

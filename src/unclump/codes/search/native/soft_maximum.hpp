@@ -1,17 +1,14 @@
 // The soft maximum of the cosines, f(x) = log(sum over pairs of exp(s <x_i, x_j>)) / s, over all pairs or near ones.
 //
-// The exponents are taken relative to a reference, so that they do not overflow near it. Far above it they are clamped,
-// so that f is large but finite, and the line search backtracks.
+// The exponents are taken relative to a reference, so that they do not overflow near it. Far above it f is large or
+// infinite, and the line search backtracks.
 #pragma once
-
-#include <limits>
 
 #include "pair_sums.hpp"
 
 namespace unclump::codes {
 
 constexpr double kFar = -36;  // terms below e^kFar of the reference are negligible
-constexpr double kOverflow = 690;
 
 class SoftMaximum {
   public:
@@ -19,20 +16,20 @@ class SoftMaximum {
 
     // Value at unit points, and the gradient in space, which need not be tangent; infinite unless it is finite.
     double operator()(const Columns& x, Columns& g) const {
-        const double sum = sum_over_pairs<Cosine>(x, g, [&](Pack cosine) {
-            const Pack power = exponential(sharpness_ * (cosine - reference_), kFar, kOverflow);
+        const double total = sum_over_pairs<Cosine>(x, g, [&](Pack cosine) {
+            const Pack power = exponential(sharpness_ * (cosine - reference_));
             return Weight{power, power};
         });
-        return finish(sum, g);
+        return finish(total, g);
     }
 
     bool is_valid(const Columns&) const { return true; }
 
   protected:
-    double finish(double sum, Columns& g) const {
-        if (!(0 < sum && sum < std::numeric_limits<double>::infinity())) return std::numeric_limits<double>::infinity();
-        for (Index i = 0; i < g.size(); i += kLanes) store(g.data() + i, load(g.data() + i) / sum);
-        return reference_ + std::log(sum) / sharpness_;
+    double finish(double total, Columns& g) const {
+        if (!(0 < total && total < infinity<double>)) return infinity<double>;
+        for (Index i = 0; i < g.size(); i += kLanes) store(g.data() + i, load(g.data() + i) / total);
+        return reference_ + std::log(total) / sharpness_;
     }
 
     double sharpness_, reference_;
@@ -52,10 +49,10 @@ class SoftMaximumOfNear : public SoftMaximum {
     double operator()(const Columns& x, Columns& g) {
         const Index count = pairs_.count();
         pairs_.visit([&](Index i, Index j, Index e) { powers_[e] = inner_product(x, i, x, j); });
-        Pack sum{};
+        Pack total{};
         for (Index e = 0; e < count; e += kLanes) {
-            const Pack power = exponential(sharpness_ * (load(powers_.data() + e) - reference_), kFar, kOverflow);
-            sum += lanes_between(-1, e, count) ? power : Pack{};
+            const Pack power = exponential(sharpness_ * (load(powers_.data() + e) - reference_));
+            total += lanes_between(-1, e, count) ? power : Pack{};
             store(powers_.data() + e, power);
         }
         std::fill_n(g.data(), g.size(), 0.0);
@@ -65,7 +62,7 @@ class SoftMaximumOfNear : public SoftMaximum {
                 g[k][j] += powers_[e] * x[k][i];
             }
         });
-        return finish(sum_lanes(sum), g);
+        return finish(sum<double>(total), g);
     }
 
     bool is_valid(const Columns& x) const {
@@ -78,14 +75,14 @@ class SoftMaximumOfNear : public SoftMaximum {
             }
             farthest = larger(square, farthest);
         }
-        return largest_lane(farthest) <= skin_ * skin_;
+        return largest<double>(farthest) <= skin_ * skin_;
     }
 
   private:
     const Pairs& pairs_;
     const Columns& origin_;
     double skin_;
-    Buffer powers_;
+    Numbers powers_;
 };
 
 }  // namespace unclump::codes
