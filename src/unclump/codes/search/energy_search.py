@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -56,7 +57,11 @@ class EnergySearch:
 
     def _descend(self, x: Points, flag: Flag) -> Candidate:
         """Minimise to rounding error."""
-        typical = self.kernel(torch.tensor(2.0, dtype=torch.float64)).item()  # at a right angle
-        tolerance = 1e-16 * self.n * self.n * abs(typical)
         spacing = estimate_spacing(self.n, self.d)
-        return Candidate(x, -minimise_energy(x, self.kernel, _ITERATIONS, tolerance, spacing, flag))
+        return Candidate(x, -minimise_energy(x, self.kernel, _ITERATIONS, self._tolerance, spacing, flag))
+
+    @cached_property
+    def _tolerance(self) -> float:
+        """Rounding error of an energy, from that of pairs at right angles."""
+        typical: float = self.kernel(torch.tensor(2.0, dtype=torch.float64)).item()
+        return 1e-16 * self.n * self.n * abs(typical)
