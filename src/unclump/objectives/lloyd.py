@@ -14,7 +14,7 @@ from unclump.geometry.sphere import angle
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.ops.measure import measure
-from unclump.ops.native import fused_quantisation_error
+from unclump.ops.native.nearest import fused_quantisation_error
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project, unit_rows, unit_rows_backward
 

@@ -13,7 +13,7 @@ from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.ops import faiss_search
 from unclump.ops.measure import measure
-from unclump.ops.native import fused_mean_of_nearest
+from unclump.ops.native.nearest import fused_mean_of_nearest
 from unclump.ops.project import project, unit_rows, unit_rows_backward
 
 

@@ -43,5 +43,5 @@ def register(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., A
 
 
 def has_native(*tensors: Tensor) -> bool:
-    """Whether the compiled loops take these tensors: plain float32 on the CPU, with values to read."""
-    return tensors[0].dtype is torch.float32 and native.usable(*tensors)
+    """Whether the compiled loops take these tensors: plain float32 or float64 on the CPU, with values to read."""
+    return native.usable(*tensors)

@@ -16,14 +16,13 @@ from torch import Tensor
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import circles as loops
 
 
 def coordinates(x: Float[Tensor, "b n d"], circles: Circles) -> Float[Tensor, "b k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
-    if len(x) == 1 and has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
-        from unclump.ops.native import circle as loops
-
-        return loops.coordinates_of(x[0], circles)[0].view(1, len(circles), 2, x.shape[1])
+    if has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
+        return loops.coordinates(x, circles)
     with exact_products(x.device):
         return circle_coordinates(x, circles)
 
@@ -57,11 +56,9 @@ def combine(
     coefficients: Float[Tensor, "b k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "b n d"]:
     """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
+    if scale.numel() == 1 and has_native(coefficients):
+        return loops.combine(coefficients, circles, d, scale.item())
     rows, vectors = coefficients.flatten(1, 2), circles.flatten(end_dim=1)  # (b, 2k, n), and (2k, d) or (2k,)
-    if len(rows) == 1 and scale.numel() == 1 and has_native(rows):
-        from unclump.ops.native import circle as loops
-
-        return loops.combine(rows[0], circles, d, scale.item()).unsqueeze(0)
     rows = scale * rows
     if circles.is_floating_point():
         with exact_products(rows.device):
@@ -76,9 +73,4 @@ def fused_distance(
 
     None where no compiled loop does it.
     """
-    if len(x) != 1 or not has_native(x):
-        return None
-    from unclump.ops.native import circle as loops
-
-    distance, found = loops.even_spacing(x[0], circles, torch.finfo(x.dtype).eps ** 2)
-    return x.new_full((1,), distance), found.view(1, len(circles), 2, x.shape[1])
+    return loops.even_spacing(x, circles) if has_native(x) else None

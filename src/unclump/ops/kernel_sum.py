@@ -10,8 +10,6 @@ by differences, and its force added by itself. Memory is O(n d), beside a block 
 """
 
 import math
-from functools import lru_cache
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -23,9 +21,9 @@ from unclump._precision import apart, as_sets, exact_products, largest_slope, na
 from unclump.kernels import Kernel, kernel_by_name, name_of
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import kernel_sum as loops
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
-_THREAD_GRADIENTS = 2**28  # bytes that the threads' own gradients may take in all
 
 
 def kernel_sum(
@@ -72,25 +70,9 @@ def fused_mean_over_pairs(
 
     None where no compiled loop does it.
     """
-    if len(embeddings) != 1 or not has_native(embeddings) or (loop := _native_kernel(kernel)) is None:
+    if not has_native(embeddings) or (code := loops.code_of(kernel, embeddings.dtype)) is None:
         return None
-    from unclump.ops.native import pairs as loops
-
-    most = max(1, _THREAD_GRADIENTS // (8 * embeddings.numel())) if needs_grad else torch.get_num_threads()
-    mean, gradient = loops.mean_over_pairs(embeddings[0], loop, wanted=needs_grad, most=most)
-    return embeddings.new_full((1,), mean), None if gradient is None else gradient.unsqueeze(0)
-
-
-@lru_cache(maxsize=256)
-def _native_kernel(kernel: Kernel) -> Any:
-    """The kernel for the compiled loops, or None where it is too steep for single precision."""
-    from unclump.ops.native import far, pairs
-
-    def slope(r2: Tensor) -> Tensor:
-        return kernel.derivative(r2).clamp_(-largest_slope(r2.dtype), largest_slope(r2.dtype))
-
-    fit = far.fit(kernel, kernel.derivative)
-    return fit and pairs.OfKernel(fit, kernel, slope, apart(torch.float32))
+    return loops.mean_over_pairs(embeddings, code, needs_grad=needs_grad)
 
 
 def _fake(
@@ -112,6 +94,11 @@ def _kernel_sum(
     shape = len(x), x.shape[1], x.shape[1] if y is None else y.shape[1]
     if 0 in shape:  # a process may have no rows
         return torch.zeros_like(x[..., 0]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+    if has_native(*(table for table in (x, y, right, left) if table is not None)):
+        code = loops.code_of(kernel_by_name(kernel), x.dtype)
+        if code is not None:
+            sums, gradient = loops.kernel_sum(x, y, right, left, code, itself, first, needs_grad)
+            return sums, x.new_empty(0) if gradient is None else gradient
     with exact_products(x.device):
         pairs = _Pairs(x, y, itself, first, right, left, kernel_by_name(kernel))
         if math.prod(shape) <= block_entries(x):

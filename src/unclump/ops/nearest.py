@@ -17,6 +17,7 @@ from torch.nn.functional import pad
 from unclump._precision import add_product, as_sets, exact_products, take_rows
 from unclump.ops.blocks import block_entries, set_blocks
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import nearest as loops
 
 _SPARE = 1  # candidates beyond those that are needed, which are measured too
 
@@ -70,9 +71,8 @@ def _fake(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int)
 @register("nearest(Tensor x, Tensor? y, Tensor? mask, int k, SymInt itself) -> (Tensor, Tensor)", _fake)
 def _nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if k == 1 and mask is None and len(x) == 1 and (y is None or itself >= y.shape[1]) and has_native(x, table):
-        index = _native(x[0], None if y is None else y[0])[None]
-        return index.unsqueeze(2), _measure(x, table, index).unsqueeze(2)
+    if has_native(x, table):
+        return loops.nearest(x, y, mask, k, itself)
     with exact_products(x.device):
         mean = table.mean(dim=1, keepdim=True)
         centred = table - mean
@@ -123,17 +123,3 @@ def _measured(
         return pad(index, missing), pad(r2, missing, value=math.inf)
     r2, order = r2.sort(dim=2, stable=True)
     return index.gather(2, order[..., :k]), r2[..., :k].contiguous()
-
-
-def _measure(x: Tensor, y: Tensor, index: Tensor) -> Tensor:
-    """The squared chords between points and the rows of `y` with these numbers, by differences."""
-    chord: Tensor = vector_norm(x - take_rows(y, index), dim=-1)
-    return chord.square_()
-
-
-def _native(x: Tensor, y: Tensor | None) -> Tensor:
-    from unclump.ops.native import nearest as loops
-
-    if y is not None:
-        return torch.from_numpy(loops.nearest_to(x, y)).long()
-    return torch.from_numpy(loops.nearest(x, [(slice(0, len(x)), slice(0, len(x)))])).long()

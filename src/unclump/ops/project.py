@@ -14,6 +14,7 @@ from torch.linalg import vector_norm
 from unclump._precision import full_precision
 from unclump.geometry.sphere import unit
 from unclump.ops.dispatch import has_native, register
+from unclump.ops.native import projection
 
 
 def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
@@ -39,10 +40,7 @@ def _fake_unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], Float[Tensor, "*shape 1"]]:
     """The rows on the sphere, and one over their norms: the largest number where that overflows, zero for zeros."""
     if has_native(x):
-        from unclump.ops.native import projection as loops
-
-        y, inverse = loops.project(x)
-        return y, inverse.unsqueeze(-1)
+        return projection.project(x)
     # Divided by their largest entry, rows have norms between one and the root of d.
     smallest = torch.finfo(x.dtype).tiny
     largest = torch.maximum(x.amax(dim=-1, keepdim=True), -x.amin(dim=-1, keepdim=True))
@@ -65,10 +63,8 @@ def unit_rows_backward(
     "unit_rows_backward(Tensor y, Tensor inverse_norms, Tensor grad) -> Tensor", lambda y, *_: torch.empty_like(y)
 )
 def _unit_rows_backward(y: Tensor, inverse_norms: Tensor, grad: Tensor) -> Tensor:
-    if has_native(y, grad):
-        from unclump.ops.native import projection as loops
-
-        return loops.project_backward(y, inverse_norms.squeeze(-1), grad)
+    if has_native(y, inverse_norms, grad):
+        return projection.project_back(y, inverse_norms, grad)
     return torch.addcmul(grad, y, (y * grad).sum(dim=-1, keepdim=True), value=-1).mul_(inverse_norms)
 
 

@@ -22,6 +22,7 @@ from unclump._checks import check_rows
 from unclump._precision import full_precision
 from unclump.geometry.sphere import tangent
 from unclump.ops import native
+from unclump.ops.native import rows as loops
 from unclump.ops.project import project
 
 RETRACTIONS = ("exp", "project")
@@ -270,8 +271,6 @@ def in_place(
     fused = update.func is adam_update or (update.func is sgd_update and not lazy)
     if fused and native.usable(*numbers) and all(table.is_contiguous() for table in tables):
         several = native.threads(grad.numel(), at_least=2**13)
-        from unclump.ops.native import rows as loops
-
         named = None if rows is None else rows.contiguous()
         if update.func is adam_update:
             loops.adam_update(x, grad.contiguous(), *state, rows=named, lazy=lazy, threads=several, **update.keywords)  # type: ignore[arg-type]

@@ -1,26 +1,24 @@
-r"""The CPU's fused loops behind the torch operations: the door, and how many threads there are.
+r"""The CPU's loops in C++ behind the operations: when they are used, and on how many threads.
 
-Where numba is installed, float32 and float64 on the CPU go through the loops of this package; everything else, GPUs
-and `torch.compile` among it, takes the torch operations beside each call. Both give the same numbers. A loop touches a
-row once where the torch expression makes a dozen temporaries of the table's size.
+Where the library was compiled, float32 and float64 on the CPU go through it; everything else, GPUs and `torch.compile`
+among it, takes the reference beside each call. Both give the same numbers. A loop touches a row once where the torch
+expression makes a dozen temporaries of the table's size.
 
-Numba itself is imported by the files here, and these by the first call that needs them: it takes a third of a second.
+The Python files here are thin: they make tensors contiguous, allocate results, and pass addresses on. What is wrong
+with the arguments is found before.
 """
 
-import math
 import os
-from importlib.util import find_spec
 
-import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
-ENABLED = find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in ("", "0")
+from unclump.ops.native.library import choose
+
+ENABLED = choose()[0] is not None
 """Set to False by tests that compare both ways."""
 
 _most_threads = torch.get_num_threads
-_APART = math.sqrt(torch.finfo(torch.float32).eps)  # how far apart coinciding rows are taken to be
 
 
 def usable(*tensors: Tensor) -> bool:
@@ -43,36 +41,6 @@ def threads(count: int, *, at_least: int) -> int:
         at_least: The least that is worth a thread.
     """
     return max(1, min(_most_threads(), count // at_least))
-
-
-def fused_mean_of_nearest(
-    embeddings: Float[Tensor, "b n d"], *, distance: str, logarithm: bool, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
-    """Minus the mean distance, or its logarithm, of the embeddings' directions to the nearest other, in one pass.
-
-    With the gradient by the embeddings; None where no loop does it.
-    """
-    if len(embeddings) != 1 or embeddings.dtype is not torch.float32 or not usable(embeddings):
-        return None
-    from unclump.ops.native import distances as loops
-
-    n, table = embeddings.shape[1], embeddings[0].detach().contiguous().numpy()
-    gradient = np.empty_like(table if needs_grad else table[:0])
-    choices = distance == "geodesic", distance == "squared", logarithm, _APART
-    value = loops.mean_of_nearest(table, *choices, gradient, threads(n * n, at_least=2**15))
-    return embeddings.new_full((1,), value), torch.from_numpy(gradient).unsqueeze(0) if needs_grad else None
-
-
-def fused_quantisation_error(
-    embeddings: Float[Tensor, "b n d"], samples: Float[Tensor, "m d"], *, needs_grad: bool
-) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None] | None:
-    """Half the mean squared angle of the samples' directions to the nearest of the embeddings'; the same otherwise."""
-    if len(embeddings) != 1 or embeddings.dtype is not torch.float32 or not usable(embeddings, samples):
-        return None
-    from unclump.ops.native import distances as loops
-
-    value, gradient = loops.mean_square_to_nearest(embeddings[0], samples, wanted=needs_grad)
-    return value.unsqueeze(0), None if gradient is None else gradient.unsqueeze(0)
 
 
 def _one_thread() -> None:

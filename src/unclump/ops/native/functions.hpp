@@ -16,9 +16,8 @@ inline double square_root(double x) {
 inline double select(bool condition, double one, double other) {
     return condition ? one : other;
 }
-// Of numbers that are not negative.
-inline double arc_tangent_of_ratio(double across, double along) {
-    return std::atan2(across, along);
+inline double arc_tangent(double tangent, double) {
+    return std::atan(tangent);
 }
 
 template <class V, class T = std::decay_t<decltype(V{}[0])>, class = std::enable_if_t<!std::is_arithmetic_v<V>>>
@@ -85,8 +84,9 @@ struct Coefficients<double> {
 template <class V, class T = EntryOf<V>>
 inline V exponential(const V& given) {
     using C = Coefficients<T>;
-    V x = given < C::smallest_exponent ? C::smallest_exponent - V{} : given;
-    x = x > C::largest_exponent ? C::largest_exponent - V{} : x;
+    const V smallest = C::smallest_exponent - V{}, largest = C::largest_exponent - V{};
+    V x = larger(smallest, given);
+    x = largest < x ? largest : x;
     const V shifted = x * T(1.44269504088896340736) + C::shift, whole = shifted - C::shift;
     const V rest = (x - whole * C::log2_high) - whole * C::log2_low;
     // The lowest bits of `shifted` are the whole number, which belongs into the exponent's place.
@@ -100,21 +100,19 @@ template <class V, class T = EntryOf<V>>
 inline V logarithm(const V& x) {
     using C = Coefficients<T>;
     using I = Vector<Integer<T>>;
-    const I root_half = (I)(T(0.70710678118654752440) - V{}), one = (I)(T(1) - V{});
+    const I root_half = (I)(T(0.70710678118654752440) - V{});
     const I exponent = ((I)x - root_half) >> C::digits;  // so that the rest is between the roots of 1/2 and 2
     const V rest = (V)((I)x - (exponent << C::digits));
-    static_cast<void>(one);
     const V ratio = (rest - T(1)) / (rest + T(1)), whole = __builtin_convertvector(exponent, V);
     const V series = polynomial(ratio * ratio, C::area_tangent);
     return whole * C::log2_high + (whole * C::log2_low + T(2) * ratio * series);
 }
 
-// The angle in [0, pi / 2] of the two numbers, neither negative; zero where both are.
+// The angle in [0, pi / 2] of this tangent and cotangent.
 template <class V, class T = EntryOf<V>>
-inline V arc_tangent_of_ratio(const V& across, const V& along) {
-    const auto steep = across > along;
-    const V low = steep ? along : across, high = steep ? across : along;
-    const V ratio = low / (high == T(0) ? T(1) - V{} : high);
+inline V arc_tangent(const V& tangent, const V& cotangent) {
+    const auto steep = tangent > cotangent;
+    const V ratio = steep ? cotangent : tangent;
     const V angle = ratio * polynomial(ratio * ratio, Coefficients<T>::arc_tangent);
     return steep ? T(1.57079632679489661923) - angle : angle;
 }

@@ -1,8 +1,10 @@
-// What Python sees: plain C functions, two of each, for float and for double. They return 0, or 1 without memory.
+// What Python sees: plain C functions, two of each, for float and for double. They return 0; 1 without memory;
+// 2 if a number of a row is none.
 #pragma once
 
 #include <cstdint>
 #include <new>
+#include <stdexcept>
 
 #define UNCLUMP_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -19,5 +21,7 @@ int guarded(const Body& body) {
         return 0;
     } catch (const std::bad_alloc&) {
         return 1;
+    } catch (const std::out_of_range&) {
+        return 2;
     }
 }

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 VARIABLE = "UNCLUMP_NATIVE"
 INSTRUCTION_SETS = ("plain", "avx2", "avx512")
@@ -20,7 +21,7 @@ INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 _HERE = Path(__file__).parent
 _FOLDER = _HERE.parents[3] / "build" / "native" if _HERE.parents[2].name == "src" else _HERE
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
-_TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double}
+_TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": ctypes.c_int}
 
 
 def _file(name: str) -> Path:
@@ -60,16 +61,44 @@ def _load() -> ctypes.CDLL:
     return ctypes.CDLL(str(_file(name)))
 
 
-def function(name: str, arguments: str, result: str = "") -> Callable[..., int | float]:
+def function(name: str, arguments: str, result: str = "") -> Callable[..., Any]:
     """A function of the library, by name; the interpreter's lock is released while it runs.
 
     Args:
         name: Without the prefix `unclump_`.
         arguments: A letter each: p for an address, as `Tensor.data_ptr()` gives it, or None; i for a 64-bit integer; d
             for a double.
-        result: The same of what it returns; empty for nothing.
+        result: The same of what it returns, s for a status; empty for nothing.
     """
     found = getattr(_load(), f"unclump_{name}")
     found.argtypes = [_TYPES[letter] for letter in arguments]
     found.restype = _TYPES[result] if result else None
     return found  # type: ignore[no-any-return]
+
+
+class Loop:
+    """A function that the library has for float and for double, looked up at the first call.
+
+    Args:
+        name: Without the prefix `unclump_` and the type.
+        arguments: As for `function`.
+    """
+
+    def __init__(self, name: str, arguments: str) -> None:
+        self._name, self._arguments = name, arguments
+        self._found: dict[int, Callable[..., int]] = {}
+
+    def __call__(self, itemsize: int, *arguments: int | float | None) -> None:
+        """Call that for numbers of this size in bytes; tensors by their addresses."""
+        loop = self._found.get(itemsize)
+        if loop is None:
+            loop = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
+            self._found[itemsize] = loop
+        if status := loop(*arguments):
+            raise _ERRORS[status]
+
+
+_ERRORS = {
+    1: MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time"),
+    2: IndexError("expected numbers of rows of the table, got one outside of it"),
+}

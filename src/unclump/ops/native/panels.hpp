@@ -64,3 +64,27 @@ struct Panels {
     Index n, d, count;
     Buffer<T> entries, squares;  // and the squared norms
 };
+
+// Coordinates in the lanes: some of a point's come as one vector or two, those of the next point follow. What is left
+// of the last ones is zero.
+template <class T>
+struct Slices {
+    static constexpr int width = tile_width<T>;
+
+    Slices(const Panels<T>& panels, Index threads)
+        : rows(panels.count * width), count((panels.d + width - 1) / width), entries(count * rows * width) {
+        panels.for_each_panel(threads, [&](Index panel, Index) {
+            for (Index k = 0; k < count * width; ++k) {
+                T* to = entries.get() + (k / width * rows + panel * width) * width + k % width;
+                for (Index lane = 0; lane < width; ++lane) {
+                    to[lane * width] = k < panels.d ? panels.panel(panel)[k * width + lane] : T(0);
+                }
+            }
+        });
+    }
+
+    const T* at(Index slice, Index row) const { return entries.get() + (slice * rows + row) * width; }
+
+    Index rows, count;
+    Buffer<T> entries;
+};

@@ -4,31 +4,50 @@
 #include "team.hpp"
 #include "vectors.hpp"
 
-// One row: y = x / |x|, and one over the norm. Squares that vanish or overflow are taken of the row divided by its
-// largest entry.
+// The norm of a row as a product of two numbers, neither of which overflows or vanishes: the largest entry, which may
+// be NaN, and the norm of the row divided by it.
+struct Norm {
+    double largest = 0, scaled = 0;
+
+    template <class T>
+    Norm(const T* x, Index d) {
+        for (Index j = 0; j < d; ++j) {
+            const double size = std::fabs(static_cast<double>(x[j]));
+            largest = size > largest || std::isnan(size) ? size : largest;
+        }
+        for (Index j = 0; j < d && largest != 0; ++j) {
+            const double entry = static_cast<double>(x[j]) / largest;
+            scaled += entry * entry;
+        }
+        scaled = std::sqrt(scaled);
+    }
+};
+
+// One over the norm; where T does not hold it, its largest number; of zeros, zero.
 template <class T>
-inline T project_row(const T* __restrict x, T* __restrict y, Index d) {
+inline T inverse_norm(const T* x, Index d) {
     constexpr T tiny = std::numeric_limits<T>::min() * T(1e8), huge = std::numeric_limits<T>::max() * T(1e-8);
     const T squared = dot(x, x, d);
-    if (squared > tiny && squared < huge) {
-        const T inverse = T(1) / std::sqrt(squared);
+    if (squared > tiny && squared < huge) return T(1) / std::sqrt(squared);
+    const Norm norm(x, d);
+    if (norm.largest == 0) return 0;
+    const double inverse = 1 / norm.largest / norm.scaled, most = std::numeric_limits<T>::max();
+    return static_cast<T>(inverse > most ? most : inverse);
+}
+
+// One row: y = x / |x|, and one over the norm.
+template <class T>
+inline T project_row(const T* __restrict x, T* __restrict y, Index d) {
+    const T inverse = inverse_norm(x, d);
+    if (inverse >= std::numeric_limits<T>::min() && inverse < std::numeric_limits<T>::max()) {
         for (Index j = 0; j < d; ++j) y[j] = inverse * x[j];
         return inverse;
     }
-    double most = 0, scaled = 0;
+    const Norm norm(x, d);
     for (Index j = 0; j < d; ++j) {
-        const double size = std::fabs(static_cast<double>(x[j]));
-        most = size > most || std::isnan(size) ? size : most;
+        y[j] = norm.largest == 0 ? T(0) : static_cast<T>(static_cast<double>(x[j]) / norm.largest / norm.scaled);
     }
-    for (Index j = 0; j < d && most > 0; ++j) {
-        const double entry = static_cast<double>(x[j]) / most;
-        scaled += entry * entry;
-    }
-    const double length = std::sqrt(scaled);
-    for (Index j = 0; j < d; ++j) y[j] = most == 0 ? T(0) : static_cast<T>(static_cast<double>(x[j]) / most / length);
-    if (most == 0) return 0;
-    const double inverse = 1 / most / length, limit = std::numeric_limits<T>::max();
-    return static_cast<T>(inverse > limit ? limit : inverse);
+    return inverse;
 }
 
 // One row of the gradient by what was projected, (g - <y, g> y) / |x|.

@@ -60,7 +60,7 @@ inline Vector<Integer<T>> numbers_from(Index first) {
     return result;
 }
 
-// NaN loses against anything.
+// NaN loses against `running`, but as `running` it stays.
 template <class V>
 inline V larger(const V& one, const V& running) {
     return one > running ? one : running;

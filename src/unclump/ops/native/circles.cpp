@@ -1,0 +1,248 @@
+// Distance to even spacing on great circles, with its gradient. Two passes over the table, and a sort for each circle:
+// coordinates of all points on all circles; angles, ranks and what follows from them, circle by circle; the gradient.
+#include <memory>
+#include <vector>
+
+#include "functions.hpp"
+#include "project.hpp"
+#include "ranks.hpp"
+#include "tile.hpp"
+
+namespace {
+
+// Vectors laid out for tiles: entry k of as many as a tile is wide, then entry k + 1; zero where there are no more.
+template <class T>
+void pack(const T* vectors, Index count, Index d, T* packed) {
+    constexpr Index width = tile_width<T>;
+    for (Index panel = 0; panel * width < count; ++panel) {
+        for (Index k = 0; k < d; ++k) {
+            for (Index lane = 0; lane < width; ++lane) {
+                const Index number = panel * width + lane;
+                packed[(panel * d + k) * width + lane] = number < count ? vectors[number * d + k] : T(0);
+            }
+        }
+    }
+}
+
+template <class T>
+Index padded(Index count) {
+    return (count + tile_width<T> - 1) / tile_width<T> * tile_width<T>;
+}
+
+// Products of rows of x, as many as a tile has, with all vectors; into columns of `found`, of which the first few
+// count.
+template <class T>
+void multiply_rows(const T* x, Index d, const T* packed, Index count, T* found, Index stride, Index rows) {
+    constexpr Index width = tile_width<T>;
+    for (Index first = 0; first < count; first += width) {
+        tile<tile_rows, 2, T>(x, d, 1, packed + first * d, width, d, [&](const auto& sums) {
+            T block[tile_rows][width];
+            for (int row = 0; row < tile_rows; ++row) {
+                for (int part = 0; part < 2; ++part) store<T>(block[row] + part * lanes<T>, sums[row][part]);
+            }
+            for (Index lane = 0; lane < std::min(width, count - first); ++lane) {
+                for (Index row = 0; row < rows; ++row) found[(first + lane) * stride + row] = block[row][lane];
+            }
+        });
+    }
+}
+
+template <class T>
+void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* found, Index threads) {
+    Buffer<T> packed(padded<T>(count) * d), last(tile_rows * d);
+    pack(vectors, count, d, packed.get());
+    const Index whole = n / tile_rows, rest = n - whole * tile_rows;
+    std::fill(std::copy(x + whole * tile_rows * d, x + n * d, last.get()), last.get() + tile_rows * d, T(0));
+    in_parallel(whole, threads, [&](Index start, Index stop) {
+        for (Index i = start * tile_rows; i < stop * tile_rows; i += tile_rows) {
+            multiply_rows(x + i * d, d, packed.get(), count, found + i, n, tile_rows);
+        }
+    });
+    multiply_rows(last.get(), d, packed.get(), count, found + whole * tile_rows, n, rest);
+}
+
+template <class T>
+void coordinates_on_axes(const T* x, Index n, Index d, const Index* axes, Index count, T* found, Index threads) {
+    in_parallel(n, threads, [=](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) {
+            for (Index m = 0; m < count; ++m) found[m * n + i] = x[i * d + axes[m]];
+        }
+    });
+}
+
+template <class T>
+void inverse_norms(const T* x, Index n, Index d, T* inverse, Index threads) {
+    in_parallel(n, threads, [=](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) inverse[i] = inverse_norm(x + i * d, d);
+    });
+}
+
+// The angles of points on a circle, in [-pi, pi].
+template <class V, class T = EntryOf<V>>
+V angle_of(const V& along, const V& across) {
+    const V zero = {}, a = along < zero ? -along : along, b = across < zero ? -across : across;
+    const auto steep = b > a;
+    const V low = steep ? a : b, high = steep ? b : a;
+    const V ratio = low / (high == zero ? T(1) + zero : high);
+    V angle = ratio * polynomial(ratio * ratio, Coefficients<T>::arc_tangent);
+    angle = steep ? T(1.57079632679489661923) - angle : angle;
+    angle = along < zero ? T(3.14159265358979323846) - angle : angle;
+    return across < zero ? -angle : angle;
+}
+
+// Sums in double of what `add(i, totals)` adds up for the vectors from i on, in parts that single precision can hold;
+// arrays are read up to a whole vector.
+template <class T, class Add>
+double sum_in_parts(Index n, const Add& add) {
+    double total = 0;
+    for (Index start = 0; start < n; start += 64 * lanes<T>) {
+        Vector<T> part = {};
+        for (Index i = start; i < std::min(n, start + 64 * lanes<T>); i += lanes<T>) part += add(i);
+        total += static_cast<double>(sum<T>(part));
+    }
+    return total;
+}
+
+// One circle: the sum of squared gaps to even spacing, and the gradient's coefficients for the coordinates. Nearer to
+// the circle's axis than the precision the angle is not known, and the gradient stays bounded.
+template <class T>
+class Circle {
+  public:
+    explicit Circle(Index n) : n_(n), along_(padded<T>(n)), across_(padded<T>(n)), gaps_(padded<T>(n)), ranks_(n) {
+        clear_end(along_);
+        clear_end(across_);
+    }
+
+    double distance(T* along, T* across, const T* inverse, T share) {
+        std::copy(along, along + n_, along_.get());
+        std::copy(across, across + n_, across_.get());
+        const double total = sum_in_parts<T>(n_, [&](Index i) {
+            const Vector<T> angle = angle_of(load(along_.get() + i), load(across_.get() + i));
+            store<T>(gaps_.get() + i, angle);
+            return angle;  // zero where there are no more points
+        });
+        const T mean = static_cast<T>(total / static_cast<double>(n_));
+        const T step = static_cast<T>(3.14159265358979323846 / static_cast<double>(n_));
+        ranks_.for_each(gaps_.get(), [&](Index rank, Index number) {
+            gaps_[number] -= mean + static_cast<T>(2 * rank + 1 - n_) * step;
+        });
+        clear_end(gaps_);
+        coefficients(inverse, share, along, across);
+        return sum_in_parts<T>(n_, [&](Index i) {
+            const Vector<T> gap = load(gaps_.get() + i);
+            return Vector<T>(gap * gap);
+        });
+    }
+
+  private:
+    void coefficients(const T* __restrict inverse, T share, T* __restrict along, T* __restrict across) const {
+        constexpr T least = std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
+        for (Index i = 0; i < n_; ++i) {
+            const T a = along_[i] * inverse[i], b = across_[i] * inverse[i], squared = a * a + b * b;
+            const T turn = share * gaps_[i] * inverse[i] / (squared < least ? least : squared);
+            along[i] = -turn * b;
+            across[i] = turn * a;
+        }
+    }
+
+    void clear_end(const Buffer<T>& buffer) const { std::fill(buffer.get() + n_, buffer.get() + padded<T>(n_), T(0)); }
+
+    Index n_;
+    Buffer<T> along_, across_, gaps_;
+    Ranks<T> ranks_;
+};
+
+// Half the squared distance to even spacing, averaged over the circles; their coordinates become coefficients.
+template <class T>
+double even_spacing(T* along, const T* inverse, Index n, Index circles, Index threads) {
+    threads = std::max<Index>(1, std::min(threads, circles));
+    std::vector<std::unique_ptr<Circle<T>>> workers;
+    for (Index thread = 0; thread < threads; ++thread) workers.push_back(std::make_unique<Circle<T>>(n));
+    Buffer<double> squares(circles);
+    for_each(threads, threads, [&](Index thread) {
+        for (Index circle = circles * thread / threads; circle < circles * (thread + 1) / threads; ++circle) {
+            T* const here = along + 2 * circle * n;
+            squares[circle] = workers[thread]->distance(here, here + n, inverse, T(1) / static_cast<T>(circles));
+        }
+    });
+    double total = 0;
+    for (Index circle = 0; circle < circles; ++circle) total += squares[circle];
+    return total / 2 / static_cast<double>(circles);
+}
+
+// The rows with these coefficients of the vectors, times a factor.
+template <class T>
+void combine(const T* given, Index n, const T* vectors, Index count, Index d, T factor, T* x, Index threads) {
+    constexpr Index width = tile_width<T>;
+    const Index slices = (d + width - 1) / width, whole = n / tile_rows, rest = n - whole * tile_rows;
+    Buffer<T> laid_out(slices * count * width), last(count * tile_rows);
+    for (Index m = 0; m < count; ++m) {
+        for (Index k = 0; k < slices * width; ++k) {
+            laid_out[(k / width * count + m) * width + k % width] = k < d ? factor * vectors[m * d + k] : T(0);
+        }
+        for (Index row = 0; row < tile_rows; ++row) {
+            last[m * tile_rows + row] = row < rest ? given[m * n + whole * tile_rows + row] : T(0);
+        }
+    }
+    const auto multiply = [&](const T* from, Index step, T* to, Index rows) {
+        for (Index slice = 0; slice < slices; ++slice) {
+            const Index filled = std::min(width, d - slice * width);
+            tile<tile_rows, 2, T>(
+                from, 1, step, laid_out.get() + slice * count * width, width, count, [&](const auto& sums) {
+                    for (Index row = 0; row < rows; ++row) {
+                        T* const there = to + row * d + slice * width;
+                        __builtin_memcpy(there, sums[row], static_cast<std::size_t>(filled) * sizeof(T));
+                    }
+                });
+        }
+    };
+    in_parallel(whole, threads, [&](Index start, Index stop) {
+        for (Index i = start * tile_rows; i < stop * tile_rows; i += tile_rows)
+            multiply(given + i, n, x + i * d, tile_rows);
+    });
+    if (rest > 0) multiply(last.get(), tile_rows, x + whole * tile_rows * d, rest);
+}
+
+template <class T>
+void combine_axes(const T* given, Index n, const Index* axes, Index count, Index d, T factor, T* x, Index threads) {
+    in_parallel(n, threads, [=](Index start, Index stop) {
+        std::fill(x + start * d, x + stop * d, T(0));
+        for (Index i = start; i < stop; ++i) {
+            for (Index m = 0; m < count; ++m) x[i * d + axes[m]] += factor * given[m * n + i];
+        }
+    });
+}
+
+}  // namespace
+
+// Of the circles' vectors, `count` of them, or where these are null of axes by number.
+#define DEFINE(T)                                                                                                    \
+    UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* found, Index n,   \
+                                               Index d, Index count, Index threads) {                                \
+        return guarded([&] {                                                                                         \
+            if (vectors != nullptr) return coordinates(x, n, d, vectors, count, found, threads);                     \
+            coordinates_on_axes(x, n, d, axes, count, found, threads);                                               \
+        });                                                                                                          \
+    }                                                                                                                \
+    UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* found, T* value, \
+                                                Index n, Index d, Index count, Index threads) {                      \
+        return guarded([&] {                                                                                         \
+            Buffer<T> inverse(n);                                                                                    \
+            inverse_norms(x, n, d, inverse.get(), threads);                                                          \
+            if (vectors != nullptr) {                                                                                \
+                coordinates(x, n, d, vectors, count, found, threads);                                                \
+            } else {                                                                                                 \
+                coordinates_on_axes(x, n, d, axes, count, found, threads);                                           \
+            }                                                                                                        \
+            *value = static_cast<T>(even_spacing(found, inverse.get(), n, count / 2, threads));                      \
+        });                                                                                                          \
+    }                                                                                                                \
+    UNCLUMP_EXPORT int unclump_combine_##T(const T* given, const T* vectors, const Index* axes, T* x, Index n,       \
+                                           Index d, Index count, double factor, Index threads) {                     \
+        return guarded([&] {                                                                                         \
+            const T scale = static_cast<T>(factor);                                                                  \
+            if (vectors != nullptr) return combine(given, n, vectors, count, d, scale, x, threads);                  \
+            combine_axes(given, n, axes, count, d, scale, x, threads);                                               \
+        });                                                                                                          \
+    }
+UNCLUMP_FOR_BOTH(DEFINE)

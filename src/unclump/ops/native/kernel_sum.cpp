@@ -1,0 +1,81 @@
+#include "kernel_sum.hpp"
+
+#include "project.hpp"
+
+namespace {
+
+// What T does not hold becomes its largest number.
+template <class T>
+T narrow(double number) {
+    constexpr double most = std::numeric_limits<T>::max();
+    return static_cast<T>(number > most ? most : number < -most ? -most : number);
+}
+
+// The sums of every point and `factor` times the gradient of their weighted sum; the gradient may be null.
+template <class T>
+void sum_with_gradient(const Kernel& kernel, const Table<T>& points, const Table<T>* others, Index d, Index itself,
+                       double factor, T* sums, T* gradient, Index threads) {
+    const KernelSum<T> found(kernel, points, others, d, itself, gradient != nullptr, threads);
+    for (Index i = 0; i < points.n; ++i) sums[i] = narrow<T>(found.sums[i]);
+    if (gradient == nullptr) return;
+    in_parallel(points.n, threads, [&](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) {
+            found.force(i, gradient + i * d);
+            for (Index k = i * d; k < (i + 1) * d; ++k)
+                gradient[k] = narrow<T>(factor * static_cast<double>(gradient[k]));
+        }
+    });
+}
+
+// The mean over all ordered pairs of the embeddings' directions, and the gradient by the embeddings.
+template <class T>
+T mean_over_pairs(const Kernel& kernel, const T* given, Index n, Index d, T* gradient, Index threads) {
+    Buffer<T> x(n * d), inverse(n);
+    project_rows(given, x.get(), inverse.get(), n, d, threads);
+    const Table<T> points{x.get(), n, {}, 0};
+    const KernelSum<T> found(kernel, points, nullptr, d, 0, gradient != nullptr, threads);
+    const double pairs = static_cast<double>(n) * static_cast<double>(n - 1);
+    double total = 0;
+    for (Index i = 0; i < n; ++i) total += found.sums[i];
+    in_parallel(gradient == nullptr ? 0 : n, threads, [&](Index start, Index stop) {
+        for (Index i = start; i < stop; ++i) {
+            found.force(i, gradient + i * d);
+            project_row_back(x.get() + i * d, inverse[i], static_cast<T>(4 / pairs), gradient + i * d, d);
+        }
+    });
+    return narrow<T>(total / pairs);
+}
+
+}  // namespace
+
+// `left` and `right` are weights of the points, `left_there` and `right_there` of the others: all of them or none.
+#define DEFINE(T)                                                                                                      \
+    UNCLUMP_EXPORT int unclump_mean_over_pairs_##T(const T* x, T* values, T* gradient, Index sets, Index n, Index d,   \
+                                                   Index form, Index metric, double parameter, double offset,          \
+                                                   Index threads) {                                                    \
+        return guarded([&] {                                                                                           \
+            const Kernel kernel{static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};              \
+            for (Index set = 0; set < sets; ++set) {                                                                   \
+                T* const there = gradient == nullptr ? nullptr : gradient + set * n * d;                               \
+                values[set] = mean_over_pairs(kernel, x + set * n * d, n, d, there, threads);                          \
+            }                                                                                                          \
+        });                                                                                                            \
+    }                                                                                                                  \
+    UNCLUMP_EXPORT int unclump_kernel_sum_##T(                                                                         \
+        const T* x, const T* y, const T* left, const T* right, const T* left_there, const T* right_there, T* sums,     \
+        T* gradient, Index sets, Index n, Index m, Index d, Index itself, Index first, Index form, Index metric,       \
+        double parameter, double offset, double factor, Index threads) {                                               \
+        return guarded([&] {                                                                                           \
+            const Kernel kernel{static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};              \
+            const auto part = [](const T* of, Index place) { return of == nullptr ? nullptr : of + place; };           \
+            for (Index set = 0; set < sets; ++set) {                                                                   \
+                const Table<T> points{                                                                                 \
+                    x + set * n * d, n, {part(left, set * n), part(right, set * n)}, first + itself};                  \
+                const Table<T> others{                                                                                 \
+                    part(y, set * m * d), m, {part(left_there, set * m), part(right_there, set * m)}, first};          \
+                sum_with_gradient(kernel, points, y == nullptr ? nullptr : &others, d, itself, factor, sums + set * n, \
+                                  gradient == nullptr ? nullptr : gradient + set * n * d, threads);                    \
+            }                                                                                                          \
+        });                                                                                                            \
+    }
+UNCLUMP_FOR_BOTH(DEFINE)

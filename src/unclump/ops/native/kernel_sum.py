@@ -1,0 +1,101 @@
+"""Sums of a kernel over pairs. The loops know the kernels of the library; others take the reference."""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
+from unclump.ops.native import threads
+from unclump.ops.native.library import Loop
+
+_A_THREAD = 2**15  # pairs that are worth a thread
+_NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
+_DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}
+_GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM = range(5)
+
+_MEAN, _SUM = Loop("mean_over_pairs", "pppiiiiiddi"), Loop("kernel_sum", "ppppppppiiiiiiiidddi")
+
+
+class Code(NamedTuple):
+    """A kernel as the loops have it; see kernel.hpp."""
+
+    form: int
+    distance: int
+    parameter: float
+    offset: float
+
+
+@lru_cache(maxsize=256)
+def code_of(kernel: Kernel, dtype: torch.dtype) -> Code | None:
+    """The kernel for the loops; None for one of the user's own, or too steep for what products leave of its digits."""
+    relative = type(kernel) is Relative
+    bare = kernel.kernel if isinstance(kernel, Relative) and relative else kernel
+    code = _form_of(bare)
+    if code is None or not _is_tame(kernel, dtype):
+        return None
+    return code._replace(offset=code.offset - bare.log_self) if relative else code
+
+
+def _form_of(kernel: Kernel) -> Code | None:
+    distance = _DISTANCES[kernel.distance]
+    if type(kernel) is Gaussian:
+        if kernel.distance == "geodesic":
+            return Code(_GAUSSIAN, distance, kernel.gamma, 0.0)
+        return Code(_GAUSSIAN, _DISTANCES["chordal"], kernel.gamma / 2, kernel.log_self)
+    if type(kernel) is Laplace:
+        return Code(_LAPLACE, distance, kernel.gamma, 0.0)
+    if type(kernel) is Riesz:
+        form = _LOGARITHM if kernel.s == 0 else _INVERSE if kernel.s == 1 else _RIESZ
+        return Code(form, distance, kernel.s, 0.0)
+    return None
+
+
+def _is_tame(kernel: Kernel, dtype: torch.dtype) -> bool:
+    """Nothing may overflow, and the rounding of squared chords must be little of the largest value."""
+    r2 = torch.linspace(_NEAR, 4 - _NEAR, 2049, dtype=torch.float64)
+    largest, steepest = kernel(r2).abs().max().item(), kernel.derivative(r2).abs().max().item()
+    most = torch.finfo(dtype).max ** 0.8
+    steepness = 20 if dtype is torch.float32 else 5000
+    return math.isfinite(largest) and max(largest, steepest) < most and steepest <= steepness * largest
+
+
+def mean_over_pairs(
+    embeddings: Float[Tensor, "b n d"], code: Code, *, needs_grad: bool
+) -> tuple[Float[Tensor, " b"], Float[Tensor, "b n d"] | None]:
+    """The mean of the kernel over ordered pairs of the embeddings' directions; and its gradient by the embeddings."""
+    x = embeddings.contiguous()
+    b, n, d = x.shape
+    values, gradient = x.new_empty(b), torch.empty_like(x) if needs_grad else None
+    addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
+    _MEAN(x.itemsize, *addresses, b, n, d, *code, threads(n * n, at_least=_A_THREAD))
+    return values, gradient
+
+
+def kernel_sum(
+    x: Float[Tensor, "b n d"], y: Float[Tensor, "b m d"] | None, right: Float[Tensor, "b m"] | None,
+    left: Float[Tensor, "b n"] | None, code: Code, itself: int, first: int, needs_grad: bool,
+) -> tuple[Float[Tensor, "b n"], Float[Tensor, "b n d"] | None]:  # fmt: skip
+    """`unclump.ops.kernel_sum.kernel_sum` of sets."""
+    x, y = x.contiguous(), y if y is None else y.contiguous()
+    b, n, d = x.shape
+    m = n if y is None else y.shape[1]
+    among = 0 <= itself <= m - n
+    weights: tuple[Tensor, ...] = ()
+    if right is not None or left is not None or (among and n != m):
+        right = x.new_ones(b, m) if right is None else right.contiguous()
+        own = right[:, itself : itself + n].contiguous() if among else x.new_zeros(b, n)
+        left = (own if among else x.new_ones(b, n)) if left is None else left.contiguous()
+        weights = left, own, pad(left, (itself, m - n - itself)) if among else torch.zeros_like(right), right
+    sums, gradient = x.new_empty(b, n), torch.empty_like(x) if needs_grad else None
+    given = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
+    results = sums.data_ptr(), None if gradient is None else gradient.data_ptr()
+    # Between points that are all among the others both terms of a pair count; weights count them themselves.
+    factor = 4.0 if among and not weights else 2.0
+    several = threads(n * m, at_least=_A_THREAD)
+    _SUM(x.itemsize, *given, *results, b, n, m, d, itself, first, *code, factor, several)
+    return sums, gradient

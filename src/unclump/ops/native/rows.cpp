@@ -1,0 +1,249 @@
+// Steps of Riemannian SGD and Adam on the rows of a table, in place: the formulas and names of ops/row_update.py.
+#include <memory>
+#include <stdexcept>
+
+#include "team.hpp"
+#include "vectors.hpp"
+
+namespace {
+
+// The cosine of the angle to turn by, and its sine over the speed.
+struct Turn {
+    double cosine, sine;
+
+    Turn(double squared_speed, double rate, bool exact) {
+        const double square = rate * rate * squared_speed;
+        if (!exact) {
+            cosine = 1 / std::sqrt(1 + square);
+            sine = rate * cosine;
+        } else if (square <
+                   0.01) {  // almost every step: the series are right to the last digit, at a tenth of the time
+            cosine = 1 - square * (1 / 2. -
+                                   square * (1 / 24. - square * (1 / 720. - square * (1 / 40320. - square / 3628800))));
+            sine = rate * (1 - square * (1 / 6. - square * (1 / 120. - square * (1 / 5040. - square / 362880))));
+        } else {
+            const double length = std::sqrt(square);
+            cosine = std::cos(length);
+            sine = rate * std::sin(length) / length;
+        }
+    }
+};
+
+// The rows to touch and their gradients; of rows that are named more than once, the sums of these. All rows where none
+// are named.
+template <class T>
+class Gradients {
+  public:
+    Gradients(const T* grad, const Index* rows, Index n, Index named, Index d) : grad_(grad), count_(named), d_(d) {
+        if (rows == nullptr) return;
+        for (Index i = 0; i < named; ++i) {
+            if (rows[i] < 0 || rows[i] >= n) throw std::out_of_range("");
+        }
+        add_up(rows);
+    }
+    Index count() const { return count_; }
+    Index row(Index k) const { return different_ ? (*different_)[k] : k; }
+    const T* gradient(Index k) const { return (sums_ ? sums_->get() : grad_) + k * d_; }
+
+  private:
+    // By a table of places, at most half of them taken, where each number looks for itself from its own place on.
+    void add_up(const Index* rows) {
+        const Index named = count_;
+        int bits = 1;
+        while ((Index(1) << bits) < 2 * named) ++bits;
+        const Index size = Index(1) << bits;
+        Buffer<Index> places(size);
+        std::fill(places.get(), places.get() + size, -1);
+        different_ = std::make_unique<Buffer<Index>>(named);
+        sums_ = std::make_unique<Buffer<T>>(named * d_);
+        count_ = 0;
+        for (Index i = 0; i < named; ++i) {
+            // Odd, and without a pattern: the high bits of its multiples fall everywhere.
+            Index place =
+                static_cast<Index>((static_cast<std::uint64_t>(rows[i]) * 0x9E3779B97F4A7C15u) >> (64 - bits));
+            while (places[place] >= 0 && (*different_)[places[place]] != rows[i]) place = (place + 1) & (size - 1);
+            const T* const from = grad_ + i * d_;
+            if (places[place] < 0) {
+                places[place] = count_;
+                (*different_)[count_] = rows[i];
+                std::copy(from, from + d_, sums_->get() + count_ * d_);
+                ++count_;
+            } else {
+                T* __restrict const to = sums_->get() + places[place] * d_;
+                for (Index j = 0; j < d_; ++j) to[j] += from[j];
+            }
+        }
+    }
+
+    const T* grad_;
+    Index count_, d_;
+    std::unique_ptr<Buffer<Index>> different_;
+    std::unique_ptr<Buffer<T>> sums_;
+};
+
+struct Sgd {
+    double lr, momentum;
+    bool exact;
+};
+
+template <class T>
+void sgd_row(T* __restrict x, const T* __restrict grad, T* __restrict buffer, Index d, const Sgd& choices) {
+    const T radial = dot<T>(x, grad, d), momentum = buffer == nullptr ? T(0) : static_cast<T>(choices.momentum);
+    const T* const kept = buffer == nullptr ? grad : buffer;  // read, and taken zero times, without momentum
+    // What to step against: the tangent part of the gradient, and the momentum so far.
+    const auto velocity = [=](const auto& at) {
+        const auto tangent = at(grad) - radial * at(static_cast<const T*>(x));
+        return momentum == 0 ? tangent : tangent + momentum * at(kept);
+    };
+    T speed[1], squared[1];
+    reduce<T, 1>(d, speed, [&](const auto& at, auto& total) {
+        const auto v = velocity(at);
+        total[0] += v * v;
+    });
+    const Turn turn(static_cast<double>(speed[0]), choices.lr, choices.exact);
+    const T cosine = static_cast<T>(turn.cosine), sine = static_cast<T>(turn.sine);
+    const T inward = static_cast<T>(turn.sine * static_cast<double>(speed[0]));
+    reduce<T, 1>(d, squared, [&](const auto& at, auto& total) {
+        const auto y = cosine * at(static_cast<const T*>(x)) - sine * velocity(at);
+        total[0] += y * y;
+    });
+    const T inverse = T(1) / std::sqrt(squared[0]);
+    const bool moves = speed[0] != 0;  // or rounding would move the row
+    for (Index j = 0; j < d; ++j) {
+        const T before = x[j], v = velocity([j](const T* from) { return from[j]; });
+        if (buffer != nullptr) buffer[j] = cosine * v + inward * before;
+        if (moves) x[j] = inverse * (cosine * before - sine * v);
+    }
+}
+
+struct Adam {
+    double lr, beta1, beta2, eps;
+    bool exact, lazy;
+};
+
+// One minus powers of the betas, kept from row to row: dense rows share them.
+struct Bias {
+    Index step = 0;
+    double rate = 0, second = 0;
+
+    void correct(Index at, const Adam& choices) {
+        if (at == step) return;
+        step = at;
+        const double t = static_cast<double>(at);
+        rate = -choices.lr / std::expm1(t * std::log(choices.beta1));  // the logarithm of zero is minus infinity
+        second = -1 / std::expm1(t * std::log(choices.beta2));
+    }
+};
+
+template <class T>
+bool has_gradient(const T* grad, Index d) {
+    bool found = false;
+    for (Index j = 0; j < d; ++j) found |= grad[j] != 0;
+    return found;
+}
+
+// The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
+template <class T>
+void add_moment(const T* __restrict x, const T* __restrict grad, T* __restrict moment, Index d, T share, T& speed,
+                T& length) {
+    const T radial = dot(x, grad, d);
+    Vector<T> speeds = {}, lengths = {};
+    Index j = 0;
+    for (; j + lanes<T> <= d; j += lanes<T>) {
+        const Vector<T> tangent = load(grad + j) - radial * load(x + j), before = load(moment + j);
+        const Vector<T> after = before + share * (tangent - before);
+        store<T>(moment + j, after);
+        speeds += tangent * tangent;
+        lengths += after * after;
+    }
+    speed = sum<T>(speeds);
+    length = sum<T>(lengths);
+    for (; j < d; ++j) {
+        const T tangent = grad[j] - radial * x[j], after = moment[j] + share * (tangent - moment[j]);
+        moment[j] = after;
+        speed += tangent * tangent;
+        length += after * after;
+    }
+}
+
+// Replaces x by the unit vector y along cosine * x - sine * v, and v by its part that is tangent at y.
+template <class T>
+void step(T* __restrict x, T* __restrict v, Index d, T cosine, T sine) {
+    T totals[2];
+    reduce<T, 2>(d, totals, [=](const auto& at, auto& total) {
+        const auto there = at(static_cast<const T*>(v)), y = cosine * at(static_cast<const T*>(x)) - sine * there;
+        total[0] += y * y;
+        total[1] += y * there;
+    });
+    const T inverse = T(1) / std::sqrt(totals[0]), radial = totals[1] / totals[0];
+    for (Index j = 0; j < d; ++j) {
+        const T y = cosine * x[j] - sine * v[j];
+        v[j] -= radial * y;
+        x[j] = inverse * y;
+    }
+}
+
+// A few rows at a time, first the moments of all and then the steps: one's roots are not waited for by the next.
+template <class T>
+void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, Index* steps, Index d, const Adam& choices,
+               Index start, Index stop) {
+    constexpr Index together = 16;
+    const T share = static_cast<T>(1 - choices.beta1), second_share = static_cast<T>(1 - choices.beta2);
+    Bias bias;
+    for (Index first = start; first < stop; first += together) {
+        const Index count = std::min(together, stop - first);
+        T lengths[together] = {}, cosines[together], sines[together];
+        double rates[together] = {};
+        for (Index t = 0; t < count; ++t) {
+            const T* const gradient = grad.gradient(first + t);
+            if (choices.lazy && !has_gradient(gradient, d)) continue;
+            const Index i = grad.row(first + t);
+            bias.correct(++steps[i], choices);
+            T speed;
+            add_moment(x + i * d, gradient, exp_avg + i * d, d, share, speed, lengths[t]);
+            exp_avg_sq[i] += second_share * (speed - exp_avg_sq[i]);
+            rates[t] = bias.rate / (std::sqrt(static_cast<double>(exp_avg_sq[i]) * bias.second) + choices.eps);
+        }
+        for (Index t = 0; t < count; ++t) {
+            const Turn turn(static_cast<double>(lengths[t]), rates[t], choices.exact);
+            cosines[t] = static_cast<T>(turn.cosine);
+            sines[t] = static_cast<T>(turn.sine);
+        }
+        for (Index t = 0; t < count; ++t) {
+            if (lengths[t] == 0) continue;  // rounding would move the row
+            const Index i = grad.row(first + t);
+            step(x + i * d, exp_avg + i * d, d, cosines[t], sines[t]);
+        }
+    }
+}
+
+}  // namespace
+
+// `rows` names those that `k` gradients belong to, or is null where these are of all rows in their order.
+#define DEFINE(T)                                                                                                    \
+    UNCLUMP_EXPORT int unclump_sgd_##T(T* x, const T* grad, T* buffer, const Index* rows, Index n, Index k, Index d, \
+                                       double lr, double momentum, Index exact, Index threads) {                     \
+        return guarded([&] {                                                                                         \
+            const Gradients<T> gradients(grad, rows, n, k, d);                                                       \
+            const Sgd choices{lr, momentum, exact != 0};                                                             \
+            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                   \
+                for (Index i = start; i < stop; ++i) {                                                               \
+                    const Index place = gradients.row(i) * d;                                                        \
+                    T* const kept = buffer == nullptr ? nullptr : buffer + place;                                    \
+                    sgd_row(x + place, gradients.gradient(i), kept, d, choices);                                     \
+                }                                                                                                    \
+            });                                                                                                      \
+        });                                                                                                          \
+    }                                                                                                                \
+    UNCLUMP_EXPORT int unclump_adam_##T(T* x, const T* grad, T* exp_avg, T* exp_avg_sq, Index* steps,                \
+                                        const Index* rows, Index n, Index k, Index d, Index lazy, double lr,         \
+                                        double beta1, double beta2, double eps, Index exact, Index threads) {        \
+        return guarded([&] {                                                                                         \
+            const Gradients<T> gradients(grad, rows, n, k, d);                                                       \
+            const Adam choices{lr, beta1, beta2, eps, exact != 0, lazy != 0};                                        \
+            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                   \
+                adam_rows(gradients, x, exp_avg, exp_avg_sq, steps, d, choices, start, stop);                        \
+            });                                                                                                      \
+        });                                                                                                          \
+    }
+UNCLUMP_FOR_BOTH(DEFINE)
