@@ -26,10 +26,9 @@ collect_ignore = [
 ]
 
 
-# Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: compile the
-# solver's loops for half a minute, import all frameworks, make a slow fixture, or wait for the runs of the other.
+# Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: import all
+# frameworks, make a slow fixture, or wait for the runs of the other.
 TOGETHER = {
-    "codes": ("/codes/", "cli/test_command.py"),
     "frameworks": ("test_integrations.py",),
     "experiments": ("experiments/test_experiments.py",),
     "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),

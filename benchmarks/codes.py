@@ -46,7 +46,6 @@ def main():
     chosen = parser.parse_args()
     run, column = (energy, "energy") if chosen.thomson else (angle, "angle_deg")
     known = read_known(chosen.table, chosen.dimension, column) if chosen.table else {}
-    run(4, chosen.dimension, chosen.seed, None)  # compiles
     results = []
     for n in range(chosen.first, chosen.last + 1):
         found = {"n": n, "known": known.get(n), **run(n, chosen.dimension, chosen.seed, known.get(n))}

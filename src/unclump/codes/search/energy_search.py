@@ -2,37 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
+import torch
 
-from unclump.codes.search.anneal import estimate_spacing
-from unclump.codes.search.descent import KERNEL, minimise, normalise
 from unclump.codes.search.hops import hop
-from unclump.codes.search.pair_sums import CHORDAL, GAUSSIAN, GEODESIC, LAPLACE, RIESZ, SHIFTED, kernel_at
-from unclump.codes.search.pool import Candidate, Flag
+from unclump.codes.search.loops import Flag, Points, minimise_energy
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.spacing import estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
-from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+from unclump.kernels import Kernel
 
-Points = Float[np.ndarray, "n d"]
-Parameters = Float[np.ndarray, "4"]
-
-_DISTANCES = {"chordal": CHORDAL, "geodesic": GEODESIC, "shifted": SHIFTED}
 _ITERATIONS = 3000
-_NO_PAIRS = np.zeros(1, np.int64), np.zeros(1, np.int32)
-
-
-def kernel_parameters(kernel: Kernel) -> Parameters:
-    """Encode a kernel for the compiled loops: kind, distance and parameter."""
-    if isinstance(kernel, Gaussian):
-        kind, parameter = GAUSSIAN, kernel.gamma
-    elif isinstance(kernel, Laplace):
-        kind, parameter = LAPLACE, kernel.gamma
-    elif isinstance(kernel, Riesz):
-        kind, parameter = RIESZ, kernel.s
-    else:
-        raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
-    return np.array([kind, _DISTANCES[kernel.distance], parameter, 0.0])
 
 
 def default_restarts(n: int, d: int) -> int:
@@ -48,7 +30,7 @@ class EnergySearch:
     d: int
     seed: int
     init: Points | str | None
-    parameters: Parameters
+    kernel: Kernel
 
     def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Candidate:
         """Run restart `number`; the flag ends it early with the best so far. The score is minus the energy."""
@@ -76,8 +58,10 @@ class EnergySearch:
     def _descend(self, x: Points, flag: Flag) -> Candidate:
         """Minimise to rounding error."""
         spacing = estimate_spacing(self.n, self.d)
-        typical, _ = kernel_at(2.0, int(self.parameters[0]), int(self.parameters[1]), self.parameters[2])
-        tolerance = 1e-16 * self.n * self.n * abs(typical)
-        value, _, _ = minimise(x, _ITERATIONS, tolerance, spacing, 1.0, KERNEL, self.parameters, *_NO_PAIRS, flag)
-        normalise(x)
-        return Candidate(x, -value)
+        return Candidate(x, -minimise_energy(x, self.kernel, _ITERATIONS, self._tolerance, spacing, flag))
+
+    @cached_property
+    def _tolerance(self) -> float:
+        """Rounding error of an energy, from that of pairs at right angles."""
+        typical: float = self.kernel(torch.tensor(2.0, dtype=torch.float64)).item()
+        return 1e-16 * self.n * self.n * abs(typical)

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
 from tqdm import tqdm
 
-Points = Float[np.ndarray, "n d"]
-Flag = UInt8[np.ndarray, "1"]
+from unclump.codes.search.loops import Flag, Points
 
 _POLL_SECONDS = 0.05
 
@@ -31,11 +29,6 @@ class Candidate:
 
 # Takes the number of a restart, a flag that ends it early, and a callback for the best score.
 Search = Callable[[int, Flag, Callable[[float], None]], Candidate]
-
-
-def compile_loops(search: Search) -> None:
-    """Run a small search, so that compiling does not count towards the time limit."""
-    search(0, np.zeros(1, np.uint8), lambda score: None)
 
 
 def run_restarts(

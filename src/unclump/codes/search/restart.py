@@ -1,27 +1,26 @@
 """One restart of the solver: several starts, the best of them polished, and hops from it while they improve."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
-from unclump.codes.search.anneal import SHARPEST, anneal, estimate_spacing
 from unclump.codes.search.hops import hop
-from unclump.codes.search.polish import polish, smallest_squared_chord
-from unclump.codes.search.pool import Candidate, Flag
+from unclump.codes.search.loops import Flag, Points, anneal, has_native, polish, smallest_squared_chord
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
 
-Points = Float[np.ndarray, "n d"]
 Report = Callable[[float], None]
 
 TARGET_TOLERANCE = 1e-13  # radians
 
+_SHARPEST = 2048.0  # the last p: only the pairs that are all but active count
+
 # First p, iterations per p, tolerance. No schedule is best for all sizes, so they alternate.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
 _AFTER_HOP = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
-_SHARPER = (2 * SHARPEST, 128 * SHARPEST, 200, 1e-4)
+_SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 50, 4
 _WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
@@ -38,20 +37,17 @@ class Effort:
 
 
 def effort(n: int, d: int, number: int = 0) -> Effort:
-    """Enough to find the best known codes in 3-D up to 60 points, and less if a start takes seconds.
+    """Enough to find the best known codes in 3-D up to 60 points, less if a start takes seconds or nothing is compiled.
 
     Restarts alternate: many starts and few hops find symmetric codes, few starts and many hops the others.
     """
     size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about 10 ms
     many, few = (64, 8) if size < 10 else (16, 4)
     patience = min(200, max(4, int(400 / (1 + size))))
+    if not has_native():
+        many, few, patience = 8, 2, max(4, patience // 8)
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
     return Effort(many, patience // 4, restarts) if number % 2 == 0 else Effort(few, patience, restarts)
-
-
-def angle_of_squared_chord(square: float) -> float:
-    """The angle of a squared chord, accurate near 0 and 4."""
-    return 2 * math.atan2(math.sqrt(square), math.sqrt(4 - square))
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,8 @@ class CodeSearch:
     def _anneal(self, code: Candidate, schedule: tuple[float, int, float], flag: Flag) -> None:
         softest, iterations, tolerance = schedule
         spacing = estimate_spacing(self.n, self.d)
-        code.score = math.acos(anneal(code.points, softest, SHARPEST, iterations, tolerance, spacing, flag))
+        square = anneal(code.points, softest, _SHARPEST, iterations, tolerance, spacing, flag)
+        code.score = angle_of_squared_chord(square)
 
     def _improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
@@ -120,7 +117,7 @@ class CodeSearch:
             self._polish(code, flag, rounds)
             return
         sharper = code.points.copy()
-        angle = math.acos(anneal(sharper, *_SHARPER, estimate_spacing(self.n, self.d), flag))
+        angle = angle_of_squared_chord(anneal(sharper, *_SHARPER, estimate_spacing(self.n, self.d), flag))
         if angle > code.score:
             code.points, code.score = sharper, angle
 
@@ -134,4 +131,5 @@ class CodeSearch:
 
     def _polish_cost(self) -> float:
         """Estimated operations of a polish step: a skyline Cholesky factorisation of points sorted along an axis."""
-        return (self.n * (self.d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(self.n, self.d)) ** 2
+        operations = (self.n * (self.d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(self.n, self.d)) ** 2
+        return operations if has_native() else 100 * operations

@@ -1,7 +1,6 @@
 r"""The solver: restarts from random and symmetric points, each followed by basin hopping, on all of torch's threads.
 
-A restart depends only on the seed and its number, so the result is the same for any number of threads. The loops are
-compiled by numba on first use.
+A restart depends only on the seed and its number, so the result is the same for any number of threads.
 """
 
 import math
@@ -9,15 +8,15 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
-from unclump.codes.search.pool import compile_loops, run_restarts
+from unclump.codes.search.energy_search import EnergySearch, default_restarts
+from unclump.codes.search.loops import Points, encode_kernel, smallest_squared_chord
+from unclump.codes.search.pool import run_restarts
+from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
+from unclump.codes.search.spacing import angle_of_squared_chord
 from unclump.codes.search.starts import START_KINDS
 from unclump.kernels import Kernel
-from unclump.ops import native
-
-Points = Float[np.ndarray, "n d"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +58,7 @@ def solve(
         d: Dimension, at least two.
         restarts: Number of restarts. None chooses it by the size or, with a time limit, sets no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
-        time_limit: Seconds after which the best so far is returned; compiling the loops does not count.
+        time_limit: Seconds after which the best so far is returned.
         init: How to start: "random", "cyclic" (orbits of a rotation), "antipodal" (pairs of opposite points), "blocks"
             (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
         progress: Show a progress bar on stderr with the best angle so far in degrees.
@@ -77,10 +76,6 @@ def solve(
     _validate(n, d, restarts, seed, time_limit, init)
     if target is not None:
         check_number("target", target)
-    from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
-
-    if time_limit is not None:
-        compile_loops(CodeSearch(5, 3, seed, None, math.inf))
     search = CodeSearch(n, d, seed, _unit_init(init), math.inf if target is None else target)
     best = run_restarts(
         search,
@@ -125,15 +120,9 @@ def minimal_energy(
     start_time = time.monotonic()
     _validate(n, d, restarts, seed, time_limit, init)
     check_kernel(kernel, Kernel)
-    from unclump.codes.search.energy_search import EnergySearch, default_restarts, kernel_parameters
-    from unclump.codes.search.polish import smallest_squared_chord
-    from unclump.codes.search.restart import angle_of_squared_chord
-
-    parameters = kernel_parameters(kernel)
-    if time_limit is not None:
-        compile_loops(EnergySearch(5, 3, seed, None, parameters))
+    encode_kernel(kernel)  # raises for kernels without a loop
     best = run_restarts(
-        EnergySearch(n, d, seed, _unit_init(init), parameters),
+        EnergySearch(n, d, seed, _unit_init(init), kernel),
         restarts=default_restarts(n, d) if restarts is None and time_limit is None else restarts,
         time_limit=time_limit,
         sufficient_score=math.inf,
@@ -166,8 +155,6 @@ def _validate(
         lengths = np.linalg.norm(init.astype(np.float64), axis=1)
         if not np.all((lengths > 0) & np.isfinite(lengths)):
             raise ValueError("expected finite, nonzero rows in init; a row of zeros, NaN or infinity has no direction")
-    if not native.ENABLED:
-        raise ModuleNotFoundError("the solver's loops need numba: pip install 'unclump[fast]'")
 
 
 def _unit_init(init: Points | str | None) -> Points | str | None:

@@ -1,0 +1,159 @@
+"""The solver's loops: C++ in `native/`, which releases the interpreter's lock, or `reference.py` without a library.
+
+Points are rows of float64, shape (n, d), and are improved in place. A flag that another thread sets to nonzero ends a
+loop early, with the best so far.
+"""
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float, Int, UInt8
+
+from unclump.codes.search import reference
+from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+from unclump.ops.native import library
+
+Points = Float[np.ndarray, "n d"]
+Flag = UInt8[np.ndarray, "1"]
+
+_DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}  # as in native/energy.hpp
+
+
+def has_native() -> bool:
+    """Whether there is a compiled library."""
+    return library.choose()[0] is not None
+
+
+def encode_kernel(kernel: Kernel) -> tuple[int, int, float]:
+    """Kind, distance and parameter, as the loops take them."""
+    if isinstance(kernel, Gaussian):
+        return 0, _DISTANCES[kernel.distance], kernel.gamma
+    if isinstance(kernel, Laplace):
+        return 1, _DISTANCES[kernel.distance], kernel.gamma
+    if isinstance(kernel, Riesz):
+        return 2, _DISTANCES[kernel.distance], kernel.s
+    raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
+
+
+def anneal(
+    x: Points, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
+) -> float:
+    """Minimise the soft maximum of the cosines at p = `softest`, twice that, and so on to `sharpest`.
+
+    Args:
+        x: The points, rows of any nonzero norm.
+        softest: The first p: pairs at r times the smallest chord weigh exp(-p (r^2 - 1) / 2).
+        sharpest: The last p.
+        iterations: Maximum for each p.
+        tolerance: On the decrease per iteration, relative to the squared spacing over p.
+        spacing: Estimate of the final smallest chord, as a start may contain coinciding points.
+        stop: Nonzero to stop early.
+
+    Returns:
+        The smallest squared chord.
+    """
+    if not has_native():
+        return reference.anneal(x, softest, sharpest, iterations, tolerance, spacing, stop)
+    return _call("anneal", "piiddiddp", *_rows(x), softest, sharpest, iterations, tolerance, spacing, _address(stop))
+
+
+def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
+    """Improve a code to full precision by an interior-point method; if no step improves it, leave it unchanged.
+
+    Args:
+        x: Unit rows, near a local optimum.
+        reach: Pairs within this multiple of the smallest chord are constraints. If other pairs come closer than these
+            allow, it stops: call it again.
+        steps: Maximum number; near an optimum, 25 are enough.
+        stop: Nonzero to stop early.
+
+    Returns:
+        The smallest squared chord.
+    """
+    if not has_native():
+        return reference.polish(x, reach, steps, stop)
+    return _call("polish", "piidip", *_rows(x), reach, steps, _address(stop))
+
+
+def smallest_squared_chord(x: Points) -> float:
+    """The smallest squared chord, from coordinate differences of the closest pairs."""
+    if not has_native():
+        return reference.smallest_squared_chord(x)
+    return _call("smallest_squared_chord", "pii", *_rows(x))
+
+
+def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float, spacing: float, stop: Flag) -> float:
+    """Minimise the sum of a kernel over all pairs, and return it.
+
+    Args:
+        x: The points, rows of any nonzero norm.
+        kernel: Gaussian, Laplace or Riesz.
+        iterations: Maximum number.
+        tolerance: Stop after three consecutive decreases below it.
+        spacing: A typical distance of neighbours, which bounds the steps.
+        stop: Nonzero to stop early.
+    """
+    if not has_native():
+        return reference.minimise_energy(x, kernel, iterations, tolerance, spacing, stop)
+    settings = iterations, tolerance, spacing, _address(stop)
+    return _call("minimise_energy", "piiiididdp", *_rows(x), *encode_kernel(kernel), *settings)
+
+
+def energy(u: Points, kernel: Kernel) -> tuple[float, Points]:
+    """The sum of a kernel over all pairs of the rows' directions, and its gradient with respect to the rows."""
+    gradient = np.empty_like(u)
+    return _call("energy", "piipiid", *_rows(u), _address(gradient), *encode_kernel(kernel)), gradient
+
+
+def soft_maximum(u: Points, sharpness: float, reference: float, threshold: float | None = None) -> tuple[float, Points]:
+    r"""The soft maximum of the cosines of the rows' directions, and its gradient with respect to the rows.
+
+    .. math:: f(x) = \frac1s \log \sum_{i < j} \exp(s \, \langle x_i, x_j \rangle)
+
+    Args:
+        u: Rows of any nonzero norm.
+        sharpness: s.
+        reference: A cosine near the largest, to avoid overflow.
+        threshold: Sum over the pairs with a larger cosine, from a list of them. None sums over all.
+    """
+    gradient = np.empty_like(u)
+    settings = sharpness, reference, -2.0 if threshold is None else max(-1.0, threshold)
+    return _call("soft_maximum", "piipddd", *_rows(u), _address(gradient), *settings), gradient
+
+
+def solve_skyline(
+    matrix: Float[np.ndarray, "m m"], first: Int[np.ndarray, " m"], b: Float[np.ndarray, " m"]
+) -> Float[np.ndarray, " m"] | None:
+    """Solve a symmetric system whose row i starts at column `first[i]`; None if it is not positive semidefinite."""
+    if not np.all((first >= 0) & (first <= np.arange(len(first)))):
+        raise ValueError("expected each row to start at a column from 0 to its diagonal")
+    solution = b.copy()
+    starts = first.astype(np.int64)
+    is_solved = _call("solve_skyline", "pipp", _address(matrix), len(b), _address(starts), _address(solution))
+    return solution if is_solved else None
+
+
+def _rows(x: Points) -> tuple[int, int, int]:
+    if x.dtype != np.float64:
+        raise TypeError(f"expected points of float64, got {x.dtype}")
+    return _address(x), *x.shape
+
+
+def _address(array: np.ndarray) -> int:
+    if not array.flags.c_contiguous:
+        raise ValueError("expected a contiguous array")
+    return array.ctypes.data
+
+
+@lru_cache(maxsize=32)
+def _function(name: str, arguments: str) -> Callable[..., float]:
+    return library.function(f"codes_{name}", arguments, "d")
+
+
+def _call(name: str, arguments: str, *values: float) -> float:
+    result = _function(name, arguments)(*values)
+    if math.isnan(result):
+        raise MemoryError("expected enough memory for the search, got none for its matrices")
+    return result

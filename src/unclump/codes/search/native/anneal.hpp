@@ -1,0 +1,48 @@
+// Annealing: minimise the soft maximum of the cosines, sharpened step by step, down to a local optimum.
+//
+// At sharpness s = p / r^2, where r is the least chord, a pair at the chord q weighs exp(-p/2 (q^2 / r^2 - 1)): at p =
+// 4 points feel each other over several spacings, at p = 2048 only the pairs that are all but active.
+#pragma once
+
+#include "descent.hpp"
+#include "soft_maximum.hpp"
+
+namespace unclump::codes {
+
+struct Schedule {
+    double softest, sharpest;  // the first p, doubled until it exceeds the last
+    Index iterations;          // at most, for each p
+    double tolerance;          // on the decrease per iteration, relative to the squared spacing over p
+};
+
+// Minimises at every p of the schedule, in place, and returns the smallest squared chord.
+//   spacing: estimate of the final smallest chord, as a start may contain coinciding points.
+inline double anneal(Columns& x, const Schedule& schedule, double spacing, Stop stop) {
+    normalise(x);
+    for (double p = schedule.softest; p <= schedule.sharpest && !stop; p *= 2) {
+        const double square = std::fmax(2 - 2 * largest_cosine(x), 0.4 * spacing * spacing);
+        const double chord = std::sqrt(square), sharpness = p / square, reference = 1 - square / 2;
+        const double tolerance = schedule.tolerance * square / p;
+        const double skin = std::fmin(0.3, 8 / p + 0.03) * chord;
+        const double cut = std::sqrt(square * (1 - 2 * kFar / p)) + 2 * skin;  // two points may each move by the skin
+        Outcome outcome{0, 0, true};
+        for (Index remaining = schedule.iterations; remaining > 0 && outcome.is_stale;
+             remaining -= outcome.iterations) {
+            normalise(x);
+            const bool may_cut = cut < 1.2;
+            const Pairs pairs = may_cut ? near_pairs(x, 1 - cut * cut / 2) : Pairs{};
+            if (may_cut && 8 * pairs.count() < x.n * (x.n - 1)) {
+                const Columns origin = x;
+                SoftMaximumOfNear objective(sharpness, reference, pairs, origin, skin);
+                outcome = minimise(x, objective, remaining, tolerance, chord, stop);
+            } else {
+                SoftMaximum objective(sharpness, reference);
+                outcome = minimise(x, objective, remaining, tolerance, chord, stop);
+            }
+        }
+    }
+    normalise(x);
+    return smallest_squared_chord(x);
+}
+
+}  // namespace unclump::codes

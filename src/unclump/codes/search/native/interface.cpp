@@ -1,0 +1,108 @@
+// The plain C interface, called through ctypes. Points are rows, contiguous, checked by the caller.
+//
+// Results are NaN if memory is short: no exception may leave a C function.
+#include <exception>
+
+#include "anneal.hpp"
+#include "energy.hpp"
+#include "polish.hpp"
+
+using namespace unclump::codes;
+
+namespace {
+
+template <class Body>
+double result_or_nan(Body body) noexcept {
+    try {
+        return body();
+    } catch (const std::exception&) {
+        return std::numeric_limits<double>::quiet_NaN();
+    }
+}
+
+template <class Body>  // improves the points in place
+double improve(double* rows, Index n, Index d, Body body) noexcept {
+    return result_or_nan([&] {
+        Columns x(rows, n, d);
+        const double result = body(x);
+        x.write_rows(rows);
+        return result;
+    });
+}
+
+template <class Objective>  // the value at the directions of the rows, and its gradient with respect to them
+double value_and_gradient(const double* rows, double* gradient, Objective objective, Index n, Index d) {
+    Columns u(rows, n, d), x(n, d), g(n, d);
+    const double value = evaluate(objective, u, x, g);
+    g.write_rows(gradient);
+    return value;
+}
+
+Kernel make_kernel(Index kind, Index distance, double parameter) {
+    return {static_cast<Kind>(kind), static_cast<Distance>(distance), parameter};
+}
+
+}  // namespace
+
+UNCLUMP_EXPORT double unclump_codes_anneal(double* points, Index n, Index d, double softest, double sharpest,
+                                           Index iterations, double tolerance, double spacing,
+                                           const unsigned char* stop) {
+    return improve(points, n, d, [&](Columns& x) {
+        return anneal(x, {softest, sharpest, iterations, tolerance}, spacing, Stop{stop});
+    });
+}
+
+UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, double reach, Index steps,
+                                           const unsigned char* stop) {
+    return improve(points, n, d, [&](Columns& x) { return polish(x, reach, steps, Stop{stop}); });
+}
+
+UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d) {
+    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d)); });
+}
+
+UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index kind, Index distance,
+                                                    double parameter, Index iterations, double tolerance,
+                                                    double spacing, const unsigned char* stop) {
+    return improve(points, n, d, [&](Columns& x) {
+        Energy energy(make_kernel(kind, distance, parameter));
+        const double value = minimise(x, energy, iterations, tolerance, spacing, Stop{stop}).value;
+        normalise(x);
+        return value;
+    });
+}
+
+UNCLUMP_EXPORT double unclump_codes_energy(const double* points, Index n, Index d, double* gradient, Index kind,
+                                           Index distance, double parameter) {
+    return result_or_nan(
+        [&] { return value_and_gradient(points, gradient, Energy(make_kernel(kind, distance, parameter)), n, d); });
+}
+
+// Over the pairs with a cosine above `threshold`; over all without a list of pairs if it is below -1.
+UNCLUMP_EXPORT double unclump_codes_soft_maximum(const double* points, Index n, Index d, double* gradient,
+                                                 double sharpness, double reference, double threshold) {
+    return result_or_nan([&] {
+        if (threshold < -1) return value_and_gradient(points, gradient, SoftMaximum(sharpness, reference), n, d);
+        Columns origin(points, n, d);
+        normalise(origin);
+        const Pairs pairs = near_pairs(origin, threshold);
+        return value_and_gradient(points, gradient, SoftMaximumOfNear(sharpness, reference, pairs, origin, 0), n, d);
+    });
+}
+
+// Solves a symmetric system of which the lower triangle is given, zero in row i before column first[i]; replaces b.
+// 1 if it is positive semidefinite, otherwise 0.
+UNCLUMP_EXPORT double unclump_codes_solve_skyline(const double* matrix, Index size, const Index* first, double* b) {
+    return result_or_nan([&] {
+        Skyline skyline(std::vector<Index>(first, first + size));
+        skyline.clear();
+        for (Index i = 0; i < size; ++i)
+            for (Index j = first[i]; j <= i; ++j) skyline(i, j) = matrix[i * size + j];
+        if (!skyline.factorise(1e-13)) return 0.0;
+        std::vector<double> padded(skyline.rows());
+        std::copy_n(b, size, padded.begin());
+        skyline.solve(padded.data());
+        std::copy_n(padded.begin(), size, b);
+        return 1.0;
+    });
+}

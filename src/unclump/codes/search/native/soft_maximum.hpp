@@ -1,0 +1,88 @@
+// The soft maximum of the cosines, f(x) = log(sum over pairs of exp(s <x_i, x_j>)) / s, over all pairs or near ones.
+//
+// The exponents are taken relative to a reference, so that they do not overflow near it. Far above it f is large or
+// infinite, and the line search backtracks.
+#pragma once
+
+#include "pair_sums.hpp"
+
+namespace unclump::codes {
+
+constexpr double kFar = -36;  // terms below e^kFar of the reference are negligible
+
+class SoftMaximum {
+  public:
+    SoftMaximum(double sharpness, double reference) : sharpness_(sharpness), reference_(reference) {}
+
+    // Value at unit points, and the gradient in space, which need not be tangent; infinite unless it is finite.
+    double operator()(const Columns& x, Columns& g) const {
+        const double total = sum_over_pairs<Cosine>(x, g, [&](Pack cosine) {
+            const Pack power = exponential(sharpness_ * (cosine - reference_));
+            return Weight{power, power};
+        });
+        return finish(total, g);
+    }
+
+    bool is_valid(const Columns&) const { return true; }
+
+  protected:
+    double finish(double total, Columns& g) const {
+        if (!(0 < total && total < infinity<double>)) return infinity<double>;
+        for (Index i = 0; i < g.size(); i += kLanes) store(g.data() + i, load(g.data() + i) / total);
+        return reference_ + std::log(total) / sharpness_;
+    }
+
+    double sharpness_, reference_;
+};
+
+// The same over pairs that were near at an origin: all that matter until some point has moved by `skin`.
+class SoftMaximumOfNear : public SoftMaximum {
+  public:
+    SoftMaximumOfNear(double sharpness, double reference, const Pairs& pairs, const Columns& origin, double skin)
+        : SoftMaximum(sharpness, reference),
+          pairs_(pairs),
+          origin_(origin),
+          skin_(skin),
+          powers_(pairs.count() + kLanes) {}
+
+    // First all cosines, then all exponentials, by packs, then the gradient: only the second vectorises.
+    double operator()(const Columns& x, Columns& g) {
+        const Index count = pairs_.count();
+        pairs_.visit([&](Index i, Index j, Index e) { powers_[e] = inner_product(x, i, x, j); });
+        Pack total{};
+        for (Index e = 0; e < count; e += kLanes) {
+            const Pack power = exponential(sharpness_ * (load(powers_.data() + e) - reference_));
+            total += lanes_between(-1, e, count) ? power : Pack{};
+            store(powers_.data() + e, power);
+        }
+        std::fill_n(g.data(), g.size(), 0.0);
+        pairs_.visit([&](Index i, Index j, Index e) {
+            for (Index k = 0; k < x.d; ++k) {
+                g[k][i] += powers_[e] * x[k][j];
+                g[k][j] += powers_[e] * x[k][i];
+            }
+        });
+        return finish(sum<double>(total), g);
+    }
+
+    bool is_valid(const Columns& x) const {
+        Pack farthest{};
+        for (Index i = 0; i < x.n; i += kLanes) {
+            Pack square{};
+            for (Index k = 0; k < x.d; ++k) {
+                const Pack move = load(x[k] + i) - load(origin_[k] + i);
+                square += move * move;
+            }
+            farthest = larger(square, farthest);
+        }
+        return largest<double>(farthest) <= skin_ * skin_;
+    }
+
+  private:
+    const Pairs& pairs_;
+    const Columns& origin_;
+    double skin_;
+    Numbers powers_;
+};
+
+}  // namespace unclump::codes
