@@ -63,8 +63,8 @@ T mean_over_pairs(const Kernel& kernel, const T* given, Index n, Index d, T* gra
     }                                                                                                                  \
     UNCLUMP_EXPORT int unclump_kernel_sum_##T(                                                                         \
         const T* x, const T* y, const T* left, const T* right, const T* left_there, const T* right_there, T* sums,     \
-        T* gradient, Index sets, Index n, Index m, Index d, Index itself, Index form, Index metric,                    \
-        double parameter, double offset, double factor, Index threads) {                                               \
+        T* gradient, Index sets, Index n, Index m, Index d, Index itself, Index form, Index metric, double parameter,  \
+        double offset, double factor, Index threads) {                                                                 \
         return guarded([&] {                                                                                           \
             const Kernel kernel{static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};              \
             const auto part = [](const T* of, Index place) { return of == nullptr ? nullptr : of + place; };           \
