@@ -12,13 +12,12 @@ import numpy as np
 from jaxtyping import Float, Int, UInt8
 
 from unclump.codes.search import reference
-from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+from unclump.kernels import Kernel
 from unclump.ops.native import library
+from unclump.ops.native.kernel_sum import Code, form_of
 
 Points = Float[np.ndarray, "n d"]
 Flag = UInt8[np.ndarray, "1"]
-
-_DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}  # as in native/energy.hpp
 
 
 def has_native() -> bool:
@@ -26,15 +25,12 @@ def has_native() -> bool:
     return library.choose()[0] is not None
 
 
-def encode_kernel(kernel: Kernel) -> tuple[int, int, float]:
-    """Kind, distance and parameter, as the loops take them."""
-    if isinstance(kernel, Gaussian):
-        return 0, _DISTANCES[kernel.distance], kernel.gamma
-    if isinstance(kernel, Laplace):
-        return 1, _DISTANCES[kernel.distance], kernel.gamma
-    if isinstance(kernel, Riesz):
-        return 2, _DISTANCES[kernel.distance], kernel.s
-    raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
+def encode_kernel(kernel: Kernel) -> Code:
+    """The kernel for the loops."""
+    code = form_of(kernel)
+    if code is None:
+        raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
+    return code
 
 
 def anneal(
@@ -98,13 +94,13 @@ def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float
     if not has_native():
         return reference.minimise_energy(x, kernel, iterations, tolerance, spacing, stop)
     settings = iterations, tolerance, spacing, _address(stop)
-    return _call("minimise_energy", "piiiididdp", *_rows(x), *encode_kernel(kernel), *settings)
+    return _call("minimise_energy", "piiiiddiddp", *_rows(x), *encode_kernel(kernel), *settings)
 
 
 def energy(u: Points, kernel: Kernel) -> tuple[float, Points]:
     """The sum of a kernel over all pairs of the rows' directions, and its gradient with respect to the rows."""
     gradient = np.empty_like(u)
-    return _call("energy", "piipiid", *_rows(u), _address(gradient), *encode_kernel(kernel)), gradient
+    return _call("energy", "piipiidd", *_rows(u), _address(gradient), *encode_kernel(kernel)), gradient
 
 
 def soft_maximum(u: Points, sharpness: float, reference: float, threshold: float | None = None) -> tuple[float, Points]:

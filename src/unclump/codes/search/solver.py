@@ -11,11 +11,11 @@ import numpy as np
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.codes.search.energy_search import EnergySearch, default_restarts
-from unclump.codes.search.loops import Points, encode_kernel, smallest_squared_chord
+from unclump.codes.search.loops import Points, encode_kernel
 from unclump.codes.search.pool import run_restarts
 from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
-from unclump.codes.search.spacing import angle_of_squared_chord
 from unclump.codes.search.starts import START_KINDS
+from unclump.codes.verify import minimal_angle
 from unclump.kernels import Kernel
 
 
@@ -129,7 +129,7 @@ def minimal_energy(
         progress=progress,
         describe=lambda score: f"{-score:.10g}",
     )
-    angle = angle_of_squared_chord(smallest_squared_chord(best.points))
+    angle = minimal_angle(best.points)
     seconds = time.monotonic() - start_time
     return EnergySolution(best.points, angle, best.starts, best.hops, seconds, seed, -best.score)
 

@@ -35,13 +35,14 @@ def code_of(kernel: Kernel, dtype: torch.dtype) -> Code | None:
     """The kernel for the loops; None for one of the user's own, or too steep for what products leave of its digits."""
     relative = type(kernel) is Relative
     bare = kernel.kernel if isinstance(kernel, Relative) and relative else kernel
-    code = _form_of(bare)
+    code = form_of(bare)
     if code is None or not _is_tame(kernel, dtype):
         return None
     return code._replace(offset=code.offset - bare.log_self) if relative else code
 
 
-def _form_of(kernel: Kernel) -> Code | None:
+def form_of(kernel: Kernel) -> Code | None:
+    """The kernel for the loops, however steep; None for one of the user's own."""
     distance = _DISTANCES[kernel.distance]
     if type(kernel) is Gaussian:
         if kernel.distance == "geodesic":

@@ -38,8 +38,8 @@ double value_and_gradient(const double* rows, double* gradient, Objective object
     return value;
 }
 
-Kernel make_kernel(Index kind, Index distance, double parameter) {
-    return {static_cast<Kind>(kind), static_cast<Distance>(distance), parameter};
+Kernel make_kernel(Index form, Index metric, double parameter, double offset) {
+    return {static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};
 }
 
 }  // namespace
@@ -61,21 +61,22 @@ UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points,
     return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d)); });
 }
 
-UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index kind, Index distance,
-                                                    double parameter, Index iterations, double tolerance,
+UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index form, Index metric,
+                                                    double parameter, double offset, Index iterations, double tolerance,
                                                     double spacing, const unsigned char* stop) {
     return improve(points, n, d, [&](Columns& x) {
-        Energy energy(make_kernel(kind, distance, parameter));
+        Energy energy(make_kernel(form, metric, parameter, offset));
         const double value = minimise(x, energy, iterations, tolerance, spacing, Stop{stop}).value;
         normalise(x);
         return value;
     });
 }
 
-UNCLUMP_EXPORT double unclump_codes_energy(const double* points, Index n, Index d, double* gradient, Index kind,
-                                           Index distance, double parameter) {
-    return result_or_nan(
-        [&] { return value_and_gradient(points, gradient, Energy(make_kernel(kind, distance, parameter)), n, d); });
+UNCLUMP_EXPORT double unclump_codes_energy(const double* points, Index n, Index d, double* gradient, Index form,
+                                           Index metric, double parameter, double offset) {
+    return result_or_nan([&] {
+        return value_and_gradient(points, gradient, Energy(make_kernel(form, metric, parameter, offset)), n, d);
+    });
 }
 
 // Over the pairs with a cosine above `threshold`; over all without a list of pairs if it is below -1.
