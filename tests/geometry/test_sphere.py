@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import unclump as uc
 from unclump import angle, axis_circles, chord, great_circles, project
 from unclump.geometry.circles import circle_angles
 from unclump.geometry.sphere import exp, log, retract, tangent, transport
@@ -182,3 +183,10 @@ def test_the_projection_on_a_circle_is_its_nearest_point(points, generator):
 def test_axis_aligned_angles_are_those_of_the_axes_as_vectors(points, generator):
     x, axes = points(6, 5), axis_circles(4, 5, generator=generator)
     assert_close(circle_angles(x, axes), circle_angles(x, torch.eye(5, dtype=torch.float64)[axes]))
+
+
+def test_forward_mode_is_the_jacobian_of_reverse_mode():
+    x, v = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    _, forward = torch.func.jvp(uc.project, (3 * x,), (v,))
+    reverse = torch.func.jacrev(uc.project)(3 * x)
+    assert_close(forward, torch.einsum("ijkl,kl->ij", reverse, v))

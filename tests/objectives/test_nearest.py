@@ -4,7 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import unclump as uc
 from unclump import angle, chord, koleo, max_min
+from unclump.geometry.sphere import tangent
 
 DISTANCES = {"geodesic": angle, "chordal": chord, "squared": lambda x, y: chord(x, y) ** 2}
 
@@ -60,3 +62,16 @@ def test_max_min_at_coinciding_rows_pushes_along_the_sphere(distance):
     x = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(max_min(x, distance=distance), x)
     assert (gradient[0, 1:] - gradient[1, 1:]).norm() > 1e-4
+
+
+@pytest.mark.parametrize("make", [uc.KoLeo, uc.MaxMin], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("distance", ["chordal", "geodesic"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_two_coinciding_rows_are_pushed_in_opposite_directions(make, distance, dtype):
+    """Pushed to the same side, the two terms of each row would cancel, and only the other rows would part them."""
+    x = torch.tensor([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [-1.0, 0.1, 0.0]], dtype=dtype)
+    x.requires_grad_()
+    make(distance=distance)(x).backward()
+    first, second = tangent(uc.project(x.detach()), x.grad)[:2]
+    assert first.norm() > 0.1
+    assert_close(first, -second)

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+import unclump as uc
 from unclump import SSW, Sliced, axis_circles, great_circles, sliced, ssw
 from unclump.geometry.circles import circle_angles
 
@@ -89,3 +90,13 @@ def test_modules_draw_new_circles_and_follow_their_generator(points):
         values = [first(x).item() for _ in range(3)]
         assert values == [again(x).item() for _ in range(3)]
         assert np.unique(values).size == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_gradient_is_bounded_near_the_axis_of_a_circle(dtype):
+    """Nearer to it than the point's precision the angle is not known: the gradient falls again, instead of as 1 / r."""
+    eps = torch.finfo(dtype).eps
+    r = eps / 100
+    x = torch.tensor([[1.0, 0.0, 0.0], [-0.3, 1.0, 0.0], [0.6 * r, 0.8 * r, 1.0]], dtype=dtype, requires_grad=True)
+    uc.sliced(x, torch.tensor([[0, 1]])).backward()
+    assert 0 < x.grad[2].norm() < 1e-3 / eps

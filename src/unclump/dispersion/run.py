@@ -12,6 +12,7 @@ from torch.optim.optimizer import Optimizer
 from unclump.dispersion.history import History
 from unclump.distributed.ranks import Alone
 from unclump.measures.angles import min_angle, spherical_variance
+from unclump.objectives._base import Objective
 
 # Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
 _MEASURED_ROWS = 4096
@@ -60,7 +61,10 @@ class Run:
     def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
         """Draw rows: their numbers, the objective at them, and its gradient by them."""
         rows = self.draw()
-        points = (self.table.detach() if rows is None else self.table.detach()[rows]).requires_grad_()
+        points = self.table.detach() if rows is None else self.table.detach()[rows]
+        if type(self.objective).forward is Objective.forward:
+            return rows, *self.objective.value_and_gradient(points)
+        points.requires_grad_()
         value = self.objective(points)
         if not isinstance(value, Tensor) or value.ndim != 0:
             came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__

@@ -5,7 +5,7 @@ of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any, NamedTuple
 
@@ -82,9 +82,26 @@ class Objective(nn.Module):
         """The objective with this for its random part."""
         return self._run(embeddings, None, None, "mean", draw)
 
+    def value_and_gradient(
+        self, embeddings: Float[Tensor, "*sets n d"]
+    ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
+        """The objective, and the gradient by the embeddings of its sum over sets, without a graph."""
+        with torch.no_grad():
+            *inputs, call = self._prepare(embeddings.detach(), None, None, "mean", None)
+            value, vectors, scale = _Evaluate.forward(*inputs, replace(call, needs_grad=True))
+            pull = Pull(vectors, scale if scale.numel() > 0 else None)
+            gradient = self.pull_back(pull, inputs[3], value.new_tensor(call.scale), embeddings.shape[-1])
+        return value, gradient.view(embeddings.shape)
+
     def _run(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
     ) -> Tensor:
+        return _evaluate(*self._prepare(embeddings, against, weight, reduction, draw))[0]
+
+    def _prepare(
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any, "_Call"]:
+        """Validated arguments of an evaluation."""
         group, gradients_averaged = None, False
         if reduction != "mean":
             check_choice("reduction", reduction, ("mean", "none"))
@@ -111,8 +128,7 @@ class Objective(nn.Module):
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
-        value, *_ = _evaluate(embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale))
-        return value
+        return embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale)
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
         """The random part of a call, one for all sets; None where there is none."""

@@ -1,9 +1,10 @@
 r"""Lloyd's objective: the points quantise the sphere, or any other domain one can draw samples from."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension
@@ -106,16 +107,20 @@ class Lloyd(Objective):
             raise ValueError("expected sampler and distance together, got one of them; a domain needs both")
         self.samples, self.sampler, self.distance, self.generator = samples, sampler, distance, generator
 
-    def forward(
-        self,
-        embeddings: Float[Tensor, "*sets n d"],
-        *,
-        against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
-        weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
-        reduction: str = "mean",
-    ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
+    def value_and_gradient(
+        self, embeddings: Float[Tensor, "*sets n d"]
+    ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
+        if self.sampler is None:
+            return super().value_and_gradient(embeddings)
+        embeddings = embeddings.detach().requires_grad_()
+        value = self(embeddings)
+        return value.detach(), torch.autograd.grad(value, embeddings)[0]
+
+    def _run(
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+    ) -> Tensor:
         if self.sampler is None or self.distance is None:
-            return super().forward(embeddings, against=against, weight=weight, reduction=reduction)
+            return super()._run(embeddings, against, weight, reduction, draw)
         check_points(embeddings, at_least=1)
         if self.gather is not False or embeddings.ndim > 2 or reduction != "mean":
             raise ValueError(

@@ -139,8 +139,10 @@ def _pairs(
     rows = torch.cat([here, own, torch.ones_like(own)], dim=-1)
     columns = torch.cat([there, torch.ones_like(half), half], dim=-1)
     factors = _factors(x, table, right, left, itself)
-    # What the rounding of a product can make of coinciding points.
-    floor = None if kernel.exponential else -2 * torch.finfo(x.dtype).eps * half.mean(dim=-2, keepdim=True)
+    floor = None
+    if not kernel.exponential:  # what the rounding of a product can make of coinciding points, also where all coincide
+        eps = torch.finfo(x.dtype).eps
+        floor = (-2 * eps * half.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
     return _Pairs(kernel, x, table, here, there, rows, columns, floor, right, factors, itself)
 
 
