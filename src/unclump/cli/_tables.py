@@ -1,4 +1,4 @@
-"""What the commands that read or write tables share: options, validation, and reading of lines."""
+"""What the commands that read or write tables share: validation, and reading of lines."""
 
 import argparse
 import os
@@ -20,19 +20,6 @@ _ADVICE = {
     "; write .npz, or drop them: names=None": "; write .npz",
     "; add names, or write .npy": "; add --names FILE, or write .npy",
 }
-
-
-def add_input(command: argparse.ArgumentParser) -> None:
-    """Add FILE and the options for reading it."""
-    command.add_argument("file", type=Path, metavar="FILE", help="a table, or the folder of a Hugging Face model")
-    command.add_argument("--tensor", metavar="KEY", help="which table, if FILE holds several: key, tensor or column")
-    command.add_argument("--names", type=Path, metavar="FILE", help="row names, one per line")
-
-
-def add_output(command: argparse.ArgumentParser) -> None:
-    """Add OUT, and the option that lets it be FILE."""
-    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="output file; its suffix sets the format")
-    command.add_argument("--in-place", action="store_true", help="replace FILE, once the new one is complete")
 
 
 def load_table(path: Path, args: argparse.Namespace) -> Table:

@@ -3,6 +3,8 @@
 import argparse
 import sys
 
+from unclump.cli._files import add_input
+
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
     "Duplicates, nearest angles, cone, rank, hubness and uniformity of a table of embeddings, compared with the same "
@@ -20,8 +22,6 @@ Angles are in degrees. Rows are counted from 0. Rows that are NaN, infinite or z
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    from unclump.cli._tables import add_input
-
     add_input(command)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--seed", type=int, default=0, help="seed of p-values, simulated for under 20 rows (0)")

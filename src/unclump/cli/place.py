@@ -4,9 +4,13 @@ import argparse
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from unclump._text import sanitise
-from unclump.tables.files import FileError, Table, save
+from unclump._text import FileError, sanitise
+from unclump.cli._files import add_input, add_output
+
+if TYPE_CHECKING:
+    from unclump.tables.files import Table
 
 HELP = "add rows in the emptiest directions of a table"
 DESCRIPTION = "Add rows to a table, far from all of its rows and from each other."
@@ -22,8 +26,6 @@ _NAMELESS = ("npy", "safetensors")  # formats that cannot store names
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    from unclump.cli._tables import add_input, add_output
-
     add_input(command)
     new_rows = command.add_mutually_exclusive_group(required=True)
     new_rows.add_argument("--new", type=Path, metavar="FILE", help="names of the new rows, one per line")
@@ -41,6 +43,7 @@ def run(args: argparse.Namespace) -> None:
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place
+    from unclump.tables.files import save
 
     if args.count is not None:
         check_count("--count", args.count)
@@ -72,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"it cannot store names: they are the lines of {files}")
 
 
-def _new_names(args: argparse.Namespace, table: Table) -> Sequence[str] | None:
+def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None:
     """Read the names of the new rows, which must be new; None for a table without names."""
     from unclump.cli._tables import read_lines
 
@@ -96,7 +99,7 @@ def _new_names(args: argparse.Namespace, table: Table) -> Sequence[str] | None:
     return lines
 
 
-def _describe_distances(table: Table, old: int) -> str:
+def _describe_distances(table: "Table", old: int) -> str:
     """Say how far the new rows are from all others."""
     import torch
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump.cli._files import add_input
+
 if TYPE_CHECKING:
     from unclump.tables.files import Table
 
@@ -24,8 +26,6 @@ EXAMPLES = """examples:
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    from unclump.cli._tables import add_input
-
     add_input(command)
     command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")

@@ -5,11 +5,13 @@ import math
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from unclump._checks import check_count, check_positive
 from unclump._text import sanitise
-from unclump.tables.files import Table, save
+from unclump.cli._files import add_input, add_output
+
+if TYPE_CHECKING:
+    from unclump.tables.files import Table
 
 HELP = "move the rows of a table apart"
 DESCRIPTION = "Move the rows of a table apart; format, dtype, order and names stay the same."
@@ -32,8 +34,6 @@ _WHOLE_TABLE = ("sliced", "ssw", "lloyd", "spherical_variance")
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    from unclump.cli._tables import add_input, add_output
-
     add_input(command)
     add_output(command)
     add = command.add_argument
@@ -62,6 +62,7 @@ def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
     from unclump.cli._comparison import format_comparison, measure_change, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
+    from unclump.tables.files import save
 
     max_moves = _validate(args)
     output = resolve_output(args) if max_moves is None else None
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> None:
 class _Job:
     """A table and what to do with it; the options are validated on construction."""
 
-    def __init__(self, table: Table, args: argparse.Namespace) -> None:
+    def __init__(self, table: "Table", args: argparse.Namespace) -> None:
         from unclump.cli._options import build_objective, read_row_list
 
         self.table, self.args, self.notes = table, args, list[str]()
@@ -171,6 +172,8 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
 
 def _validate(args: argparse.Namespace) -> list[float] | None:
     """Raise if options contradict each other; return the values of --try-moves, if any."""
+    from unclump._checks import check_count, check_positive
+
     max_moves = None if args.try_moves is None else _parse_degrees(args.try_moves)
     for option in ("max_move", "lr"):
         if getattr(args, option) is not None:
@@ -198,6 +201,8 @@ def _flag(option: str) -> str:
 
 
 def _parse_degrees(text: str) -> list[float]:
+    from unclump._checks import check_positive
+
     try:
         degrees = [float(part) for part in text.split(",")]
     except ValueError:

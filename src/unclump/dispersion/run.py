@@ -62,7 +62,7 @@ class Run:
         """Draw rows: their numbers, the objective at them, and its gradient by them."""
         rows = self.draw()
         points = self.table.detach() if rows is None else self.table.detach()[rows]
-        if type(self.objective).forward is Objective.forward:
+        if isinstance(self.objective, Objective) and type(self.objective).forward is Objective.forward:
             return rows, *self.objective.value_and_gradient(points)
         points.requires_grad_()
         value = self.objective(points)

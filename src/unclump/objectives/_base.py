@@ -87,10 +87,10 @@ class Objective(nn.Module):
     ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
         """The objective, and the gradient by the embeddings of its sum over sets, without a graph."""
         with torch.no_grad():
-            *inputs, call = self._prepare(embeddings.detach(), None, None, "mean", None)
-            value, vectors, scale = _Evaluate.forward(*inputs, replace(call, needs_grad=True))
+            x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, "mean", None)
+            value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
             pull = Pull(vectors, scale if scale.numel() > 0 else None)
-            gradient = self.pull_back(pull, inputs[3], value.new_tensor(call.scale), embeddings.shape[-1])
+            gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
         return value, gradient.view(embeddings.shape)
 
     def _run(

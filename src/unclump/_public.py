@@ -1,0 +1,150 @@
+"""The public names of the package, once."""
+
+from unclump.codes import Code, spherical_code, upper_bound
+from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
+from unclump.dispersion.loop import Dispersed, disperse
+from unclump.dispersion.placing import place
+from unclump.dispersion.repair import Separated, separate_duplicates
+from unclump.distributed.ranks import Shards
+from unclump.geometry.circles import axis_circles, great_circles
+from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
+from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
+from unclump.geometry.sphere import angle, chord
+from unclump.geometry.uniform_law import duplicate_angle
+from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
+from unclump.measures.angles import (
+    Summary,
+    covering_radius,
+    effective_rank,
+    mean_angle,
+    median_angle,
+    min_angle,
+    nearest_angles,
+    spherical_variance,
+    summary,
+)
+from unclump.measures.mmd_error import mmd_deviation, mmd_variance
+from unclump.measures.overlap import neighbour_overlap
+from unclump.measures.uniformity_tests import (
+    UniformityTest,
+    ajne_test,
+    bingham_test,
+    gine_test,
+    mmd_test,
+    rayleigh_test,
+)
+from unclump.objectives import (
+    MMD,
+    SSW,
+    Energy,
+    KoLeo,
+    Lloyd,
+    LogDet,
+    MaxMin,
+    Objective,
+    Polarization,
+    Sliced,
+    SphericalVariance,
+    Uniformity,
+    energy,
+    koleo,
+    list_objectives,
+    lloyd,
+    log_det,
+    max_min,
+    mmd,
+    negative_spherical_variance,
+    objective,
+    polarization,
+    sliced,
+    ssw,
+    uniformity,
+)
+from unclump.ops.project import project
+from unclump.optim.optimizers import SphereAdam, SphereSGD
+from unclump.optim.projected import project_after_step, sphere_parametrization
+from unclump.tables.files import Table, load, save
+from unclump.tables.health import Health, health
+
+__all__ = [
+    "MMD",
+    "SSW",
+    "Code",
+    "Dispersed",
+    "Energy",
+    "Gaussian",
+    "Health",
+    "Kernel",
+    "KoLeo",
+    "Laplace",
+    "Lloyd",
+    "LogDet",
+    "MaxMin",
+    "Objective",
+    "Polarization",
+    "PowerSpherical",
+    "PrototypeHead",
+    "Riesz",
+    "Separated",
+    "Shards",
+    "Sliced",
+    "SphereAdam",
+    "SphereSGD",
+    "SphericalVariance",
+    "Summary",
+    "Table",
+    "Uniformity",
+    "UniformityTest",
+    "VonMisesFisher",
+    "ajne_test",
+    "angle",
+    "axis_circles",
+    "bingham_test",
+    "chord",
+    "covering_radius",
+    "disperse",
+    "duplicate_angle",
+    "effective_rank",
+    "energy",
+    "gine_test",
+    "great_circles",
+    "health",
+    "kernel_mean",
+    "koleo",
+    "list_objectives",
+    "lloyd",
+    "load",
+    "log_det",
+    "max_min",
+    "mean_angle",
+    "median_angle",
+    "min_angle",
+    "mmd",
+    "mmd_deviation",
+    "mmd_test",
+    "mmd_variance",
+    "nearest_angles",
+    "negative_spherical_variance",
+    "neighbour_overlap",
+    "objective",
+    "orthonormal_blocks",
+    "place",
+    "polarization",
+    "project",
+    "project_after_step",
+    "prototypes",
+    "rayleigh_test",
+    "save",
+    "separate_duplicates",
+    "sliced",
+    "sobol",
+    "sphere_parametrization",
+    "spherical_code",
+    "spherical_variance",
+    "squared_cosine_loss",
+    "ssw",
+    "summary",
+    "uniform",
+    "uniformity",
+    "upper_bound",
+]

@@ -1,0 +1,17 @@
+"""Options that all commands on files have. Nothing here imports torch: help and completion do not wait for it."""
+
+import argparse
+from pathlib import Path
+
+
+def add_input(command: argparse.ArgumentParser) -> None:
+    """Add FILE and the options for reading it."""
+    command.add_argument("file", type=Path, metavar="FILE", help="a table, or the folder of a Hugging Face model")
+    command.add_argument("--tensor", metavar="KEY", help="which table, if FILE holds several: key, tensor or column")
+    command.add_argument("--names", type=Path, metavar="FILE", help="row names, one per line")
+
+
+def add_output(command: argparse.ArgumentParser) -> None:
+    """Add OUT, and the option that lets it be FILE."""
+    command.add_argument("-o", "--output", type=Path, metavar="OUT", help="output file; its suffix sets the format")
+    command.add_argument("--in-place", action="store_true", help="replace FILE, once the new one is complete")
