@@ -1,4 +1,4 @@
-"""The fused loops of the CPU in many threads at once, in a forked child, and where nothing can be kept on the disk."""
+"""The loops in many threads at once, in a forked child, for every instruction set, and where there are none."""
 
 import os
 import shutil
@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 
 import unclump
+from unclump.ops import native
+from unclump.ops.native import library
+
+pytestmark = pytest.mark.skipif(not native.ENABLED, reason="the library was not compiled")
 
 # Sizes at which every loop is shared among threads.
 JOBS = """
@@ -55,31 +59,19 @@ def assert_same(name, found, expected):
     torch.testing.assert_close(found, expected, msg=lambda text: name + ": " + text)
 """
 
-# As where torch has threads of another kind, with the names of the jobs that the pool took part in.
-POOL = """
-from unclump.ops.native import team
-
-helped, make_pool = set(), team._pool
-team._pool = lambda count: helped.add(current) or make_pool(count)
-team.use(team.POOL)
-"""
-
 
 def run(script, **environment):
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120, env={**os.environ, **environment})
 
 
-@pytest.mark.parametrize("pool", ["", POOL], ids=["torch's threads", "a pool"])
-def test_four_threads_at_once_get_what_one_gets(pool):
+def test_four_threads_at_once_get_what_one_gets():
     run(
-        pool
-        + JOBS
+        JOBS
         + """
 from concurrent.futures import ThreadPoolExecutor
 
 with ThreadPoolExecutor(4) as pool:
     for name in JOBS:
-        current = name
         alone = [work(name, seed) for seed in range(4)]
         for _ in range(3):
             for found, expected in zip(pool.map(work, [name] * 4, range(4)), alone):
@@ -88,7 +80,6 @@ with ThreadPoolExecutor(4) as pool:
     alone = [work(*job) for job in everything]
     for job, found, expected in zip(everything, pool.map(lambda job: work(*job), everything), alone):
         assert_same(job[0], found, expected)
-assert "helped" not in globals() or helped == set(JOBS), helped
 """
     )
 
@@ -126,62 +117,89 @@ for name, found in zip(JOBS, loader):
     )
 
 
-def test_without_a_place_to_keep_them_the_loops_are_compiled_for_each_process(tmp_path):
-    package, no_directory = tmp_path / "unclump", tmp_path / "file"
-    source = Path(unclump.__file__).parent
-    shutil.copytree(source, package, ignore=shutil.ignore_patterns("__pycache__"))
-    no_directory.touch()
-    for folder in (
-        package,
-        package / "ops" / "native",
-    ):  # a file where the directory would be: not even root can write there
-        (folder / "__pycache__").touch()
-    nowhere = str(no_directory / "cache")
+def test_threads_may_come_and_go():
     run(
-        """
-import numba, torch, unclump
-from unclump.ops import native
-from unclump.ops.native import circle, minima, projection
-from unclump import sliced
-from unclump.ops.nearest import nearest
-
-try:
-    numba.njit(cache=True)(projection.dot.py_func)
-except RuntimeError:
-    pass
-else:
-    raise AssertionError("there is a place after all, and nothing to be seen here")
-x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-compute = lambda: (unclump.project(x), nearest(x), sliced(x, torch.tensor([[0, 1]])))  # one of each file
-fused, native.ENABLED = compute(), False
-assert all(loop.signatures for loop in (projection.project_rows, minima.keep_columns, circle._to_even_spacing))
-torch.testing.assert_close(fused, compute())
-""",
-        PYTHONPATH=str(tmp_path),
-        NUMBA_CACHE_DIR=nowhere,
-        XDG_CACHE_HOME=nowhere,
-        HOME=nowhere,
+        JOBS
+        + """
+expected = {name: work(name) for name in JOBS}
+for threads in (1, 2, 3, 1, 2):
+    torch.set_num_threads(threads)
+    for name in JOBS:
+        assert_same(name, work(name), expected[name])
+"""
     )
 
 
-def test_a_change_of_any_file_compiles_all_loops_anew(tmp_path):
-    package = tmp_path / "unclump"
-    shutil.copytree(Path(unclump.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
-    found = """
-import sys, torch
-from unclump.ops.native import projection
-
-projection.project(torch.eye(3))
-assert bool(projection._project_by_team.stats.cache_hits) is (sys.argv[1] == "kept")
+@pytest.mark.skipif(sys.platform != "linux", reason="there is no list of a process's files")
+def test_torch_and_the_loops_share_one_openmp():
+    run(
+        JOBS
+        + """
+work("KoLeo")
+with open("/proc/self/maps") as maps:
+    files = {line.split()[-1] for line in maps if "libgomp" in line or "libomp" in line or "libiomp" in line}
+assert len(files) == 1, files
 """
+    )
 
-    def check(state):
-        command = [sys.executable, "-c", found, state]
-        environment = {**os.environ, "PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
-        subprocess.run(command, check=True, timeout=120, env=environment)
 
-    check("anew")
-    check("kept")
-    with (package / "ops" / "native" / "team.py").open("a") as file:
-        file.write("# another line\n")
-    check("anew")
+def test_every_instruction_set_that_there_is_gives_the_same_to_rounding():
+    names = [name for name in library.INSTRUCTION_SETS if name in library.available()]
+    assert names
+    for name in names:
+        run(
+            JOBS
+            + """
+from unclump.ops.native import library
+
+assert library.choose()[0] == os.environ["UNCLUMP_NATIVE"]
+found = {name: work(name) for name in JOBS}
+native.ENABLED = False
+for name in JOBS:
+    if not name.startswith("Sliced"):  # whose gradient near the axis of a circle is as large as its rounding
+        torch.testing.assert_close(found[name], work(name), rtol=1e-3, atol=1e-5, msg=lambda text: name + text)
+""",
+            UNCLUMP_NATIVE=name,
+        )
+
+
+def test_switched_off_everything_is_by_the_reference():
+    run(
+        """
+import torch, unclump as uc
+from unclump.ops import native
+from unclump.ops.native import library
+
+assert not native.ENABLED
+assert library.describe() == "reference in torch (switched off by UNCLUMP_NATIVE=0)"
+assert uc.KoLeo()(torch.randn(50, 4)).isfinite()
+""",
+        UNCLUMP_NATIVE="0",
+    )
+
+
+def test_without_a_library_everything_is_by_the_reference(tmp_path):
+    shutil.copytree(
+        Path(unclump.__file__).parent, tmp_path / "unclump", ignore=shutil.ignore_patterns("__pycache__", "libunclump*")
+    )
+    run(
+        """
+import torch, unclump as uc
+from unclump.ops import native
+from unclump.ops.native import library
+
+assert not native.ENABLED
+assert "no C++ compiler" in library.describe()
+assert uc.KoLeo()(torch.randn(50, 4)).isfinite()
+""",
+        PYTHONPATH=str(tmp_path),
+    )
+
+
+@pytest.mark.parametrize(("given", "problem"), [("sse9", "to be 0, 1 or one of"), ("", None)])
+def test_an_instruction_set_that_is_none_is_refused(given, problem):
+    script = "import unclump.ops.native"
+    environment = {**os.environ, "UNCLUMP_NATIVE": given}
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=False)
+    assert (found.returncode == 0) == (problem is None)
+    assert problem is None or problem in found.stderr

@@ -1,11 +1,12 @@
 """The same input gives the same bits, wherever it lies in memory and whatever lies beside it.
 
-The compiler chooses between vector and scalar instructions at run time, by how far arrays are apart. A sum that has
+A compiler may choose between vector and scalar instructions at run time, by how far arrays are apart. A sum that has
 another order in the one than in the other is another number in its last bit.
 """
 
 import itertools
 import random
+import threading
 from collections.abc import Iterable
 from functools import partial
 
@@ -15,11 +16,10 @@ import torch
 
 import unclump as uc
 from tests.small_tables import seeded
+from unclump import axis_circles, great_circles
 from unclump.ops import native
-from unclump.ops.kernel_sum import _native_kernel
-from unclump.ops.native import circle, distances, nearest, pairs, projection, rows
-from unclump.ops.native.compiler import compiled
-from unclump.ops.native.projection import arrays
+from unclump.ops.native import circles as circle_loops
+from unclump.ops.native import kernel_sum, nearest, projection, rows
 
 SIZES = [
     (40, 5),
@@ -31,6 +31,7 @@ SIZES = [
 ]  # small: tables are near each other, and have remainders
 PLACES = 40
 
+pytestmark = pytest.mark.skipif(not native.ENABLED, reason="the library was not compiled")
 each_size = pytest.mark.parametrize(("n", "d"), SIZES)
 each_dtype = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 
@@ -113,58 +114,17 @@ def test_updates_of_named_rows(n, d):
     assert_same_everywhere(lambda k, *given: adam(*given, rows_=k), named, *points, *moments)
 
 
-@compiled
-def room(size):
-    """An array from where the loops have theirs."""
-    return np.empty(size, np.uint8)
-
-
-def before_free_memory(x):
-    """A copy of `x`, just after which there is room that the next array of a row's size will take; or None.
-
-    And all else that must not be released meanwhile, for its room would be taken instead.
-    """
-    held = []
-    for _ in range(300):  # until all gaps are filled, and what is allocated next lies next
-        copy, after = np.empty(tuple(x.shape), x.numpy().dtype), room(x[0].nbytes)
-        if 0 <= after.ctypes.data - copy.ctypes.data - copy.nbytes < 96:
-            copy[:] = x
-            return torch.from_numpy(copy), held  # but for `after`
-        held.append((copy, after))
-    return None, held
-
-
-@pytest.mark.parametrize("retraction", ["exp", "project"])
-@each_dtype
-def test_updates_just_before_memory_that_a_loop_may_take(dtype, retraction):
-    """A loop that writes a row of its own would take other instructions for the last rows of the table before it."""
-    tried = 0
-    for seed, d in enumerate(5 * [4, 5, 7, 8, 9, 12, 13]):
-        x, grad, momentum = (made(40, d, dtype, 3 * seed + k) for k, made in enumerate((unit, table, table)))
-        expected, moved = placed([x, momentum], [0, 1], [0, 4096], 0)
-        near, held = before_free_memory(x)
-        if near is not None:
-            sgd(near, grad, momentum, retraction=retraction)
-            sgd(expected, grad, moved, retraction=retraction)
-            assert bits((near, momentum)) == bits((expected, moved))
-            tried += 1
-        del held
-    if tried == 0:
-        pytest.skip("the system's allocator keeps small arrays apart from large ones")
-
-
 # Projection and distances
 
 
+@each_dtype
 @each_size
-def test_projection(n, d):
-    x, grad = table(n, d), table(n, d, seed=1)
+def test_projection(n, d, dtype):
+    x, grad = table(n, d, dtype), table(n, d, dtype, seed=1)
     x[n // 2] = 0
     x[n // 3] *= 1e-30
     assert_same_everywhere(projection.project, x)
-    assert_same_everywhere(projection.project_backward, unit(n, d), x[:, 0].abs() + 1, grad)
-    into = lambda *given: projection._project_backward_by_team(*arrays(*given), 1)  # noqa: E731
-    assert_same_everywhere(into, unit(n, d), x[:, 0].abs() + 1, grad, torch.zeros(n, d))
+    assert_same_everywhere(projection.project_back, unit(n, d, dtype), x[:, :1].abs() + 1, grad)
 
 
 @pytest.mark.parametrize("kind", ["chordal", "geodesic", "squared"])
@@ -176,18 +136,19 @@ def test_distances(n, d, kind):
 
         def mean(x, logarithm=logarithm):
             choices = {"distance": kind, "logarithm": logarithm}
-            return native.fused_mean_of_nearest(x.unsqueeze(0), needs_grad=True, **choices)
+            return nearest.fused_mean_of_nearest(x.unsqueeze(0), needs_grad=True, **choices)
 
         assert_same_everywhere(mean, x)
 
 
+@each_dtype
 @each_size
-def test_nearest(n, d):
-    x, samples = unit(n, d), table(3 * n, d, seed=1)
-    assert_same_everywhere(lambda x: nearest.nearest(x, [(slice(0, len(x)), slice(0, len(x)))]), x)
-    assert_same_everywhere(nearest.nearest_to, samples, x)
-    mean = lambda x, samples: distances.mean_square_to_nearest(x, samples, wanted=True)  # noqa: E731
-    assert_same_everywhere(mean, x, samples)
+def test_nearest(n, d, dtype):
+    x, samples = unit(n, d, dtype).unsqueeze(0), unit(3 * n, d, dtype, seed=1).unsqueeze(0)
+    assert_same_everywhere(lambda x: nearest.nearest(x, None, None, 2, 0), x)
+    assert_same_everywhere(lambda samples, x: nearest.nearest(samples, x, None, 2, n), samples, x)
+    mean = lambda x, samples: nearest.fused_quantisation_error(x, samples, needs_grad=True)  # noqa: E731
+    assert_same_everywhere(mean, x, samples[0])
 
 
 # Pairs
@@ -196,40 +157,51 @@ def test_nearest(n, d):
 @pytest.mark.parametrize("kernel", [uc.Gaussian(2.0), uc.Laplace(1.0), uc.Riesz(1.0)], ids=repr)
 @pytest.mark.parametrize(("n", "d"), [*SIZES, (150, 12)])
 def test_kernel_sums(n, d, kernel):
-    x, known = unit(n, d), _native_kernel(kernel)
-    x[-1] = x[0]
-    assert_same_everywhere(lambda x: pairs.mean_over_pairs(x, known, wanted=True, most=1), 3 * x)
+    x, code = unit(n, d).unsqueeze(0), kernel_sum.code_of(kernel, torch.float32)
+    x[0, -1] = x[0, 0]
+    assert_same_everywhere(lambda x: kernel_sum.mean_over_pairs(x, code, needs_grad=True), 3 * x)
+    weights, others = table(1, n, seed=1).abs(), unit(2 * n, d, seed=2).unsqueeze(0)
+    assert_same_everywhere(lambda x, w: kernel_sum.kernel_sum(x, None, w, None, code, 0, 0, True), x, weights)
+    among = lambda x, y: kernel_sum.kernel_sum(x, y, None, None, code, 2 * n, 0, True)  # noqa: E731
+    assert_same_everywhere(among, x, others)
 
 
 # Circles
 
 
 @pytest.mark.parametrize("count", [1, 3])
+@each_dtype
 @each_size
-def test_circles(n, d, count):
-    x, both = (
-        table(n, d),
-        (uc.great_circles(count, d, generator=seeded(1)), uc.axis_circles(count, d, generator=seeded(1))),
-    )
-    for circles in both:
-        assert_same_everywhere(circle.coordinates_of, x, circles)
-        assert_same_everywhere(lambda x, circles: circle.even_spacing(x, circles, 1e-6), x, circles)
-        coefficients = table(2 * count, n, seed=2)
-        assert_same_everywhere(lambda c, circles: circle.combine(c, circles, d, 0.3), coefficients, circles)
+def test_circles(n, d, dtype, count):
+    x, random = table(n, d, dtype).unsqueeze(0), great_circles(count, d, generator=seeded(1), dtype=dtype)
+    for circles in (random, axis_circles(count, d, generator=seeded(1))):
+        assert_same_everywhere(circle_loops.coordinates, x, circles)
+        assert_same_everywhere(circle_loops.even_spacing, x, circles)
+        coefficients = table(2 * count, n, dtype, seed=2).view(1, count, 2, n)
+        assert_same_everywhere(lambda c, circles: circle_loops.combine(c, circles, d, 0.3), coefficients, circles)
 
 
-@pytest.mark.parametrize("n", [3, 8, 13, 21, 40, 63])
-def test_angles_and_what_follows_from_them(n):
-    steep = torch.logspace(0, -12, n)[torch.randperm(n, generator=seeded(1))]  # so that the order of their sum counts
-    coordinates = torch.stack([torch.ones(n), steep])
-    inverse, gaps, angles = table(n, 1, seed=2).flatten().abs() + 1, table(n, 1, seed=3).flatten(), torch.zeros(n)
-    one = np.float32(1)
+# Threads, and a machine with other things to do
 
-    def sum_of_angles(coordinates, angles):
-        return circle._angles(coordinates.numpy(), 0, angles.numpy())
 
-    def sum_of_squares(coordinates, inverse, gaps):
-        return circle._coefficients(coordinates.numpy(), 0, 1, inverse.numpy(), gaps.numpy(), one, one)
-
-    assert_same_everywhere(sum_of_angles, coordinates, angles)
-    assert_same_everywhere(sum_of_squares, coordinates, inverse, gaps * steep)
+@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("repetitions", [100, pytest.param(1_000, marks=pytest.mark.deep)])
+def test_again_and_again_on_two_threads_while_others_work(repetitions):
+    x, moving = table(700, 20).unsqueeze(0), torch.randn(300, 300)
+    steps = lambda: torch.full((700, 1), 3)  # noqa: E731
+    found = set()
+    stop = threading.Event()
+    other = threading.Thread(target=lambda: [moving @ moving for _ in iter(stop.is_set, True)])
+    other.start()
+    try:
+        for _ in range(repetitions):
+            parts = [nearest.fused_mean_of_nearest(x, distance="geodesic", logarithm=True, needs_grad=True)]
+            parts += [kernel_sum.mean_over_pairs(x, kernel_sum.code_of(uc.Riesz(), x.dtype), needs_grad=True)]
+            parts += [circle_loops.even_spacing(x, great_circles(5, 20, generator=seeded(0)))]
+            moved = [unit(700, 20), torch.zeros(700, 20), torch.zeros(700, 1), steps()]
+            adam(moved[0], x[0], *moved[1:])
+            found.add(bits((parts, moved)))
+    finally:
+        stop.set()
+        other.join()
+    assert len(found) == 1

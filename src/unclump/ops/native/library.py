@@ -29,6 +29,15 @@ def _file(name: str) -> Path:
 
 
 @lru_cache(maxsize=1)
+def available() -> tuple[str, ...]:
+    """The instruction sets that this processor has and that there is a library for, the best last."""
+    if not _file("cpu").exists():
+        return ()
+    known = INSTRUCTION_SETS[: ctypes.CDLL(str(_file("cpu"))).unclump_instruction_set() + 1]
+    return tuple(name for name in known if _file(name).exists())
+
+
+@lru_cache(maxsize=1)
 def choose() -> tuple[str | None, str]:
     """The instruction set whose library is used, None without one; and why."""
     wanted = os.environ.get(VARIABLE, "")
@@ -36,15 +45,13 @@ def choose() -> tuple[str | None, str]:
         return None, f"switched off by {VARIABLE}=0"
     if wanted not in ("", "1", *INSTRUCTION_SETS):
         raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {wanted!r}")
-    if not _file("cpu").exists():
+    if not available():
         return None, "not compiled: there was no C++ compiler at the installation, or it failed"
-    can = INSTRUCTION_SETS[: ctypes.CDLL(str(_file("cpu"))).unclump_instruction_set() + 1]
-    there = [name for name in can if _file(name).exists()]
-    if wanted in INSTRUCTION_SETS:
-        if wanted not in there:
-            raise ValueError(f"expected {VARIABLE} to be one of {', '.join(there)} on this machine, got {wanted!r}")
-        return wanted, f"chosen by {VARIABLE}"
-    return (there[-1], "the best of this processor") if there else (None, "no library for this processor")
+    if wanted not in INSTRUCTION_SETS:
+        return available()[-1], "the best of this processor"
+    if wanted not in available():
+        raise ValueError(f"expected {VARIABLE} to be one of {', '.join(available())} on this machine, got {wanted!r}")
+    return wanted, f"chosen by {VARIABLE}"
 
 
 def describe() -> str:
