@@ -5,8 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.geometry.circles import Circles
-from unclump.ops.native import threads
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
@@ -21,7 +20,8 @@ def coordinates(x: Float[Tensor, "b n d"], circles: Circles) -> Float[Tensor, "b
     found = x.new_empty(len(x), len(circles), 2, n)
     for table, there in zip(x, found, strict=True):
         sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
-        _COORDINATES(x.itemsize, table.data_ptr(), *_addresses(vectors), there.data_ptr(), *sizes)
+        if status := _COORDINATES[x.itemsize](table.data_ptr(), *_addresses(vectors), there.data_ptr(), *sizes):
+            raise ERRORS[status]
     return found
 
 
@@ -33,9 +33,10 @@ def even_spacing(x: Float[Tensor, "b n d"], circles: Circles) -> tuple[Float[Ten
     several = threads(n * len(circles), at_least=_A_THREAD)
     for table, value, there in zip(x, values, found, strict=True):
         results = there.data_ptr(), value.data_ptr()
-        _SPACING(
-            x.itemsize, table.data_ptr(), *_addresses(vectors), *results, n, d, 2 * len(circles), several
-        )  # fmt: skip
+        if status := _SPACING[x.itemsize](
+            table.data_ptr(), *_addresses(vectors), *results, n, d, 2 * len(circles), several
+        ):
+            raise ERRORS[status]
     return values, found
 
 
@@ -46,7 +47,8 @@ def combine(coefficients: Float[Tensor, "b k 2 n"], circles: Circles, d: int, fa
     gradient = coefficients.new_empty(len(coefficients), n, d)
     for given, there in zip(coefficients, gradient, strict=True):
         sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
-        _COMBINE(given.itemsize, given.data_ptr(), *_addresses(vectors), there.data_ptr(), *sizes)
+        if status := _COMBINE[given.itemsize](given.data_ptr(), *_addresses(vectors), there.data_ptr(), *sizes):
+            raise ERRORS[status]
     return gradient
 
 

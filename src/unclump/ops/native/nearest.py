@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump.ops.native import threads, usable
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads, usable
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _DISTANCES = {"chordal": 0, "geodesic": 1, "squared": 2}
@@ -23,7 +22,8 @@ def nearest(
     m = n if y is None else y.shape[1]
     index, r2 = x.new_empty((b, n, k), dtype=torch.long), x.new_empty((b, n, k))
     addresses = (None if table is None else table.data_ptr() for table in (x, y, mask, index, r2))
-    _NEAREST(x.itemsize, *addresses, b, n, m, d, k, itself, threads(n * m, at_least=_A_THREAD))
+    if status := _NEAREST[x.itemsize](*addresses, b, n, m, d, k, itself, threads(n * m, at_least=_A_THREAD)):
+        raise ERRORS[status]
     return index, r2
 
 
@@ -41,7 +41,8 @@ def fused_mean_of_nearest(
     values, gradient = x.new_empty(b), torch.empty_like(x) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * n, at_least=_A_THREAD)
-    _MEAN(x.itemsize, *addresses, b, n, d, _DISTANCES[distance], logarithm, several)
+    if status := _MEAN[x.itemsize](*addresses, b, n, d, _DISTANCES[distance], logarithm, several):
+        raise ERRORS[status]
     return values, gradient
 
 
@@ -56,5 +57,6 @@ def fused_quantisation_error(
     values, gradient = x.new_empty(b), torch.empty_like(x) if needs_grad else None
     results = values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * len(samples), at_least=_A_THREAD)
-    _ERROR(x.itemsize, x.data_ptr(), samples.data_ptr(), *results, b, n, len(samples), d, several)
+    if status := _ERROR[x.itemsize](x.data_ptr(), samples.data_ptr(), *results, b, n, len(samples), d, several):
+        raise ERRORS[status]
     return values, gradient
