@@ -9,16 +9,42 @@ with the arguments is found before.
 """
 
 import os
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from unclump.ops.native.library import choose
+from unclump.ops.native.library import choose, function
 
 ENABLED = choose()[0] is not None
 """Set to False by tests that compare both ways."""
 
 _most_threads = torch.get_num_threads
+
+
+class Loop(dict[int, Callable[..., int]]):
+    """A function that the library has for float and for double, by the size of these in bytes.
+
+    It is looked up at the first use. Called with addresses and numbers it returns a status, one of `ERRORS` or zero.
+
+    Args:
+        name: Without the prefix `unclump_` and the type.
+        arguments: As for `library.function`.
+    """
+
+    def __init__(self, name: str, arguments: str) -> None:
+        super().__init__()
+        self._name, self._arguments = name, arguments
+
+    def __missing__(self, itemsize: int) -> Callable[..., int]:
+        found = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
+        return self.setdefault(itemsize, found)
+
+
+ERRORS = {
+    1: MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time"),
+    2: IndexError("expected numbers of rows of the table, got one outside of it"),
+}
 
 
 def usable(*tensors: Tensor) -> bool:

@@ -7,8 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.geometry.circles import Circles
-from unclump.ops.native import threads
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
@@ -22,7 +21,8 @@ def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor
     x, vectors, found = x.contiguous(), _vectors(circles, d), x.new_empty(*sets, len(circles), 2, n)
     sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
     for table, there in zip(_each(x, 2), _each(found, 3), strict=True):
-        _COORDINATES(x.itemsize, table, *_addresses(vectors), there, *sizes)
+        if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), there, *sizes):
+            raise ERRORS[status]
     return found
 
 
@@ -35,7 +35,8 @@ def even_spacing(
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
     for table, there, value in zip(_each(x, 2), _each(found, 3), _each(values, 0), strict=True):
-        _SPACING(x.itemsize, table, *_addresses(vectors), there, value, *sizes)
+        if status := _SPACING[x.itemsize](table, *_addresses(vectors), there, value, *sizes):
+            raise ERRORS[status]
     return values, found
 
 
@@ -47,7 +48,8 @@ def combine(
     given, vectors, gradient = coefficients.contiguous(), _vectors(circles, d), coefficients.new_empty(*sets, n, d)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
     for rows, there in zip(_each(given, 3), _each(gradient, 2), strict=True):
-        _COMBINE(given.itemsize, rows, *_addresses(vectors), there, *sizes)
+        if status := _COMBINE[given.itemsize](rows, *_addresses(vectors), there, *sizes):
+            raise ERRORS[status]
     return gradient
 
 

@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
-from unclump.ops.native import threads
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
@@ -73,7 +72,8 @@ def mean_over_pairs(
     *sets, n, d = x.shape
     values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
-    _MEAN(x.itemsize, *addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD))
+    if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD)):
+        raise ERRORS[status]
     return values, gradient
 
 
@@ -99,5 +99,6 @@ def kernel_sum(
     # Between points that are all among the others both terms of a pair count; weights count them themselves.
     factor = 4.0 if among and not weights else 2.0
     several = threads(n * m, at_least=_A_THREAD)
-    _SUM(x.itemsize, *given, *results, math.prod(sets), n, m, d, itself, *code, factor, several)
+    if status := _SUM[x.itemsize](*given, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
+        raise ERRORS[status]
     return sums, gradient

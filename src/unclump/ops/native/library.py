@@ -81,31 +81,3 @@ def function(name: str, arguments: str, result: str = "") -> Callable[..., Any]:
     found.argtypes = [_TYPES[letter] for letter in arguments]
     found.restype = _TYPES[result] if result else None
     return found  # type: ignore[no-any-return]
-
-
-class Loop:
-    """A function that the library has for float and for double, looked up at the first call.
-
-    Args:
-        name: Without the prefix `unclump_` and the type.
-        arguments: As for `function`.
-    """
-
-    def __init__(self, name: str, arguments: str) -> None:
-        self._name, self._arguments = name, arguments
-        self._found: dict[int, Callable[..., int]] = {}
-
-    def __call__(self, itemsize: int, *arguments: int | float | None) -> None:
-        """Call that for numbers of this size in bytes; tensors by their addresses."""
-        loop = self._found.get(itemsize)
-        if loop is None:
-            loop = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
-            self._found[itemsize] = loop
-        if status := loop(*arguments):
-            raise _ERRORS[status]
-
-
-_ERRORS = {
-    1: MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time"),
-    2: IndexError("expected numbers of rows of the table, got one outside of it"),
-}

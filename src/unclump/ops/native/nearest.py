@@ -6,8 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump.ops.native import threads, usable
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads, usable
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _DISTANCES = {"chordal": 0, "geodesic": 1, "squared": 2}
@@ -29,7 +28,10 @@ def nearest(
     m = n if y is None else y.shape[-2]
     index, r2 = x.new_empty((*sets, n, k), dtype=torch.long), x.new_empty((*sets, n, k))
     addresses = (None if table is None else table.data_ptr() for table in (x, y, mask, index, r2))
-    _NEAREST(x.itemsize, *addresses, math.prod(sets), n, m, d, k, itself, threads(n * m, at_least=_A_THREAD))
+    if status := _NEAREST[x.itemsize](
+        *addresses, math.prod(sets), n, m, d, k, itself, threads(n * m, at_least=_A_THREAD)
+    ):
+        raise ERRORS[status]
     return index, r2
 
 
@@ -47,7 +49,8 @@ def fused_mean_of_nearest(
     values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * n, at_least=_A_THREAD)
-    _MEAN(x.itemsize, *addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several)
+    if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several):
+        raise ERRORS[status]
     return values, gradient
 
 
@@ -62,5 +65,8 @@ def fused_quantisation_error(
     values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
     results = values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * len(samples), at_least=_A_THREAD)
-    _ERROR(x.itemsize, x.data_ptr(), samples.data_ptr(), *results, math.prod(sets), n, len(samples), d, several)
+    if status := _ERROR[x.itemsize](
+        x.data_ptr(), samples.data_ptr(), *results, math.prod(sets), n, len(samples), d, several
+    ):
+        raise ERRORS[status]
     return values, gradient

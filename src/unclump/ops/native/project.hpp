@@ -23,12 +23,14 @@ struct Norm {
     }
 };
 
-// One over the norm; where T does not hold it, its largest number; of zeros, zero.
+// One over the norm; where T does not hold it, its largest number; of zeros, zero. One if that is a matter of rounding:
+// so rows that have been projected keep every bit.
 template <class T>
 inline T inverse_norm(const T* x, Index d) {
     constexpr T tiny = std::numeric_limits<T>::min() * T(1e8), huge = std::numeric_limits<T>::max() * T(1e-8);
     const T squared = dot(x, x, d);
-    if (squared > tiny && squared < huge) return T(1) / std::sqrt(squared);
+    if (std::fabs(squared - 1) <= 4 * std::numeric_limits<T>::epsilon()) return 1;
+    if (squared > tiny && squared < huge) return 1 / std::sqrt(squared);
     const Norm norm(x, d);
     if (norm.largest == 0) return 0;
     const double inverse = 1 / norm.largest / norm.scaled, most = std::numeric_limits<T>::max();

@@ -4,8 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.ops.native import threads
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop, threads
 
 A_THREAD = 2**13
 """Entries that are worth a thread: a hundredth of a millisecond."""
@@ -18,7 +17,8 @@ def project(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], Fl
     x = x.contiguous()
     y, inverse = torch.empty_like(x), x.new_empty((*x.shape[:-1], 1))
     sizes = inverse.numel(), x.shape[-1], threads(x.numel(), at_least=A_THREAD)
-    _PROJECT(x.itemsize, x.data_ptr(), y.data_ptr(), inverse.data_ptr(), *sizes)
+    if status := _PROJECT[x.itemsize](x.data_ptr(), y.data_ptr(), inverse.data_ptr(), *sizes):
+        raise ERRORS[status]
     return y, inverse
 
 
@@ -29,5 +29,6 @@ def project_back(
     y, inverse, grad = y.contiguous(), inverse.contiguous(), grad.contiguous()
     result = torch.empty_like(y)
     sizes = inverse.numel(), y.shape[-1], threads(y.numel(), at_least=A_THREAD)
-    _BACK(y.itemsize, y.data_ptr(), inverse.data_ptr(), grad.data_ptr(), result.data_ptr(), *sizes)
+    if status := _BACK[y.itemsize](y.data_ptr(), inverse.data_ptr(), grad.data_ptr(), result.data_ptr(), *sizes):
+        raise ERRORS[status]
     return result

@@ -3,7 +3,7 @@ r"""The update rules of `unclump.ops.row_update`, one pass over the rows, in pla
 import torch
 from torch import Tensor
 
-from unclump.ops.native.library import Loop
+from unclump.ops.native import ERRORS, Loop
 
 _SGD, _ADAM = Loop("sgd", "ppppiiiddii"), Loop("adam", "ppppppiiiiddddii")
 
@@ -21,7 +21,8 @@ def sgd_update(
 ) -> None:
     """`row_update.sgd_update`: on all rows, or on those named, by the sum of each one's gradients."""
     addresses = (None if table is None else table.data_ptr() for table in (x, grad, momentum_buffer, rows))
-    _SGD(x.itemsize, *addresses, len(x), *grad.shape, lr, momentum, retraction == "exp", threads)
+    if status := _SGD[x.itemsize](*addresses, len(x), *grad.shape, lr, momentum, retraction == "exp", threads):
+        raise ERRORS[status]
     # Autograd must refuse a backward pass through values that are no longer there.
     torch.autograd.graph.increment_version([table for table in (x, momentum_buffer) if table is not None])
 
@@ -47,5 +48,6 @@ def adam_update(
     tables = x, grad, exp_avg, exp_avg_sq, steps
     addresses = *(table.data_ptr() for table in tables), None if rows is None else rows.data_ptr()
     choices = lazy, lr, *betas, eps, retraction == "exp"
-    _ADAM(x.itemsize, *addresses, len(x), *grad.shape, *choices, threads)
+    if status := _ADAM[x.itemsize](*addresses, len(x), *grad.shape, *choices, threads):
+        raise ERRORS[status]
     torch.autograd.graph.increment_version([x, exp_avg, exp_avg_sq, steps])
