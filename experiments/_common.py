@@ -218,7 +218,7 @@ def _on_lines(data):
 
 @functools.cache
 def versions():
-    packages = ("unclump", "torch", "numpy", "scipy", "numba", "matplotlib")
+    packages = ("unclump", "torch", "numpy", "scipy", "matplotlib")
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in packages}
 
 

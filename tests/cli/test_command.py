@@ -4,6 +4,8 @@ import json
 import math
 import re
 import shlex
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ import pytest
 import unclump as uc
 from unclump import cli
 from unclump.cli import code, main, measure, parser, place, report, spread
+from unclump.cli._files import OBJECTIVES
 
 
 def test_a_code_is_told_with_its_angle_bound_and_proof(capsys):
@@ -105,3 +108,17 @@ def test_every_example_of_the_help_is_a_command(module):
         command = re.split(r"\s{2,}", line)[0]
         chosen = parser().parse_args(shlex.split(command)[1:])
         assert chosen.command == command.split()[1]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["--version"], ["completion", "bash"], ["spread", "--help"]], ids=str
+)
+def test_help_version_and_completion_do_not_wait_for_torch(arguments):
+    program = (
+        f"import sys; from unclump.cli import main\ntry: main({arguments})\nfinally: assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_objectives_are_completed_by_the_names_that_there_are():
+    assert uc.list_objectives() == OBJECTIVES

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from unclump import Gaussian, Riesz
+from unclump import _library as library
 from unclump.codes.search import loops, reference
 from unclump.codes.search.solver import minimal_energy, solve
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import make_start
-from unclump.ops.native import library
 
 GO, STOPPED = np.zeros(1, np.uint8), np.ones(1, np.uint8)
 ICOSAHEDRON = math.acos(1 / math.sqrt(5))

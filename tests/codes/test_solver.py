@@ -12,12 +12,12 @@ import pytest
 import torch
 
 from unclump import Gaussian, Laplace, Riesz
+from unclump import _library as library
 from unclump.codes.search.hops import hop
 from unclump.codes.search.loops import anneal, energy, polish, soft_maximum, solve_skyline
 from unclump.codes.search.solver import minimal_energy, solve
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
-from unclump.ops.native import library
 
 if library.choose()[0] is None:
     pytest.skip(f"without compiled loops: {library.choose()[1]}", allow_module_level=True)

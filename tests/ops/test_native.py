@@ -18,13 +18,14 @@ from unclump import (
     great_circles,
     lloyd,
     project,
+    rows,
     ssw,
 )
+from unclump import _library as library
 from unclump.kernels import Relative
 from unclump.ops import native
 from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.native import circles as circle_loops
-from unclump.ops.native import library, rows
 from unclump.ops.native.kernel_sum import code_of
 from unclump.ops.nearest import nearest
 from unclump.ops.row_update import sgd_update

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import unclump
+from unclump import _library as library
 from unclump.ops import native
-from unclump.ops.native import library
 
 pytestmark = pytest.mark.skipif(not native.ENABLED, reason="the library was not compiled")
 
@@ -150,7 +150,7 @@ def test_every_instruction_set_that_there_is_gives_the_same_to_rounding():
         run(
             JOBS
             + """
-from unclump.ops.native import library
+from unclump import _library as library
 
 assert library.choose()[0] == os.environ["UNCLUMP_NATIVE"]
 found = {name: work(name) for name in JOBS}
@@ -168,7 +168,7 @@ def test_switched_off_everything_is_by_the_reference():
         """
 import torch, unclump as uc
 from unclump.ops import native
-from unclump.ops.native import library
+from unclump import _library as library
 
 assert not native.ENABLED
 assert library.describe() == "reference in torch (switched off by UNCLUMP_NATIVE=0)"
@@ -186,7 +186,7 @@ def test_without_a_library_everything_is_by_the_reference(tmp_path):
         """
 import torch, unclump as uc
 from unclump.ops import native
-from unclump.ops.native import library
+from unclump import _library as library
 
 assert not native.ENABLED
 assert "no C++ compiler" in library.describe()

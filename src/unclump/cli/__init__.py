@@ -26,7 +26,7 @@ class _PrintVersion(argparse.Action):
     """The version, and which implementation of the operations is in use, found only now."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from unclump.ops.native.library import describe
+        from unclump._library import describe
 
         print(f"unclump {version('unclump')}, {describe()}")
         parser.exit()

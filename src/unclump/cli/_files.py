@@ -3,6 +3,12 @@
 import argparse
 from pathlib import Path
 
+OBJECTIVES = (
+    "max_min", "koleo", "energy", "uniformity", "mmd", "lloyd", "sliced", "ssw", "log_det", "polarization",
+    "spherical_variance",
+)  # fmt: skip
+"""The names of `unclump.list_objectives`, which would import torch."""
+
 
 def add_input(command: argparse.ArgumentParser) -> None:
     """Add FILE and the options for reading it."""

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from unclump.cli._files import OBJECTIVES
+
 HELP = "completion script for your shell"
 DESCRIPTION = "Print a script that lets your shell complete commands, options and files."
 EXAMPLES = """examples:
@@ -46,12 +48,10 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, list[_Arg
 
 
 def _arguments(parser: argparse.ArgumentParser) -> Iterator[_Argument]:
-    from unclump.objectives import list_objectives
-
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             continue
-        values = list_objectives() if action.dest == "objective" else tuple(map(str, action.choices or ()))
+        values = OBJECTIVES if action.dest == "objective" else tuple(map(str, action.choices or ()))
         text = (action.help or "").replace("%%", "%")
         takes_file = action.metavar in ("FILE", "OUT")
         yield _Argument(tuple(action.option_strings), text, action.nargs != 0, values, takes_file)

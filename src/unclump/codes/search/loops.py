@@ -11,9 +11,9 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
+from unclump import _library as library
 from unclump.codes.search import reference
 from unclump.kernels import Kernel
-from unclump.ops.native import library
 from unclump.ops.native.kernel_sum import Code, form_of
 
 Points = Float[np.ndarray, "n d"]

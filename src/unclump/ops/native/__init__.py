@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unclump.ops.native.library import choose, function
+from unclump._library import choose, function
 
 ENABLED = choose()[0] is not None
 """Set to False by tests that compare both ways."""
@@ -30,7 +30,7 @@ class Loop(dict[int, Callable[..., int]]):
 
     Args:
         name: Without the prefix `unclump_` and the type.
-        arguments: As for `library.function`.
+        arguments: As for `unclump._library.function`.
     """
 
     def __init__(self, name: str, arguments: str) -> None:

@@ -1,9 +1,9 @@
 """The compiled library: found, chosen by what the processor can do, loaded once.
 
-CMake makes one library of the C++ files for every instruction set: beside this file where the package is installed, in
-`build/native` where it is used from the source tree. The environment variable
-UNCLUMP_NATIVE chooses: 0 for none, or the name of an instruction set; otherwise the best that there is. Nothing here
-imports torch, but a function must only be called after it: both share the threads of torch's OpenMP.
+CMake makes one library of the C++ files for every instruction set: in `ops/native` where the package is installed, in
+`build/native` where it is used from the source tree. The environment variable UNCLUMP_NATIVE chooses: 0 for none, or
+the name of an instruction set; otherwise the best that there is. Nothing here imports torch, but a function must only
+be called after it: both share the threads of torch's OpenMP.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 """From the least to the best, by the number that the processor's library has for them."""
 
 _HERE = Path(__file__).parent
-_FOLDER = _HERE.parents[3] / "build" / "native" if _HERE.parents[2].name == "src" else _HERE
+_FOLDER = _HERE.parents[1] / "build" / "native" if _HERE.parent.name == "src" else _HERE / "ops" / "native"
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 _TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": ctypes.c_int}
 
