@@ -47,8 +47,17 @@ void multiply_rows(const T* x, Index d, const T* packed, Index count, T* found, 
     }
 }
 
+// The inner products of all points with all vectors, a row for each vector; and one over the norms, unless null.
 template <class T>
-void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* found, Index threads) {
+void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* found, T* inverse, Index threads) {
+    if (count <= 2) {
+        return in_parallel(n, threads, [=](Index start, Index stop) {
+            for (Index i = start; i < stop; ++i) {
+                for (Index m = 0; m < count; ++m) found[m * n + i] = dot(x + i * d, vectors + m * d, d);
+                if (inverse != nullptr) inverse[i] = inverse_norm(x + i * d, d);
+            }
+        });
+    }
     Buffer<T> packed(padded<T>(count) * d), last(tile_rows * d);
     pack(vectors, count, d, packed.get());
     const Index whole = n / tile_rows, rest = n - whole * tile_rows;
@@ -56,24 +65,23 @@ void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T*
     in_parallel(whole, threads, [&](Index start, Index stop) {
         for (Index i = start * tile_rows; i < stop * tile_rows; i += tile_rows) {
             multiply_rows(x + i * d, d, packed.get(), count, found + i, n, tile_rows);
+            for (Index row = i; row < i + tile_rows && inverse != nullptr; ++row) {
+                inverse[row] = inverse_norm(x + row * d, d);
+            }
         }
     });
     multiply_rows(last.get(), d, packed.get(), count, found + whole * tile_rows, n, rest);
+    for (Index row = n - rest; row < n && inverse != nullptr; ++row) inverse[row] = inverse_norm(x + row * d, d);
 }
 
 template <class T>
-void coordinates_on_axes(const T* x, Index n, Index d, const Index* axes, Index count, T* found, Index threads) {
+void coordinates_on_axes(const T* x, Index n, Index d, const Index* axes, Index count, T* found, T* inverse,
+                         Index threads) {
     in_parallel(n, threads, [=](Index start, Index stop) {
         for (Index i = start; i < stop; ++i) {
             for (Index m = 0; m < count; ++m) found[m * n + i] = x[i * d + axes[m]];
+            if (inverse != nullptr) inverse[i] = inverse_norm(x + i * d, d);
         }
-    });
-}
-
-template <class T>
-void inverse_norms(const T* x, Index n, Index d, T* inverse, Index threads) {
-    in_parallel(n, threads, [=](Index start, Index stop) {
-        for (Index i = start; i < stop; ++i) inverse[i] = inverse_norm(x + i * d, d);
     });
 }
 
@@ -220,19 +228,18 @@ void combine_axes(const T* given, Index n, const Index* axes, Index count, Index
     UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* found, Index n,   \
                                                Index d, Index count, Index threads) {                                \
         return guarded([&] {                                                                                         \
-            if (vectors != nullptr) return coordinates(x, n, d, vectors, count, found, threads);                     \
-            coordinates_on_axes(x, n, d, axes, count, found, threads);                                               \
+            if (vectors != nullptr) return coordinates<T>(x, n, d, vectors, count, found, nullptr, threads);         \
+            coordinates_on_axes<T>(x, n, d, axes, count, found, nullptr, threads);                                   \
         });                                                                                                          \
     }                                                                                                                \
     UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* found, T* value, \
                                                 Index n, Index d, Index count, Index threads) {                      \
         return guarded([&] {                                                                                         \
             Buffer<T> inverse(n);                                                                                    \
-            inverse_norms(x, n, d, inverse.get(), threads);                                                          \
             if (vectors != nullptr) {                                                                                \
-                coordinates(x, n, d, vectors, count, found, threads);                                                \
+                coordinates(x, n, d, vectors, count, found, inverse.get(), threads);                                 \
             } else {                                                                                                 \
-                coordinates_on_axes(x, n, d, axes, count, found, threads);                                           \
+                coordinates_on_axes(x, n, d, axes, count, found, inverse.get(), threads);                            \
             }                                                                                                        \
             *value = static_cast<T>(even_spacing(found, inverse.get(), n, count / 2, threads));                      \
         });                                                                                                          \

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.geometry.circles import Circles
-from unclump.ops.native import ERRORS, Loop, threads
+from unclump.ops.native import ERRORS, Loop, empty, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
@@ -45,7 +45,8 @@ def combine(
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     *sets, _, _, n = coefficients.shape
-    given, vectors, gradient = coefficients.contiguous(), _vectors(circles, d), coefficients.new_empty(*sets, n, d)
+    given, vectors = coefficients.contiguous(), _vectors(circles, d)
+    gradient = empty((*sets, n, d), given.dtype)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
     for rows, there in zip(_each(given, 3), _each(gradient, 2), strict=True):
         if status := _COMBINE[given.itemsize](rows, *_addresses(vectors), there, *sizes):

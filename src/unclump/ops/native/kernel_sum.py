@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
-from unclump.ops.native import ERRORS, Loop, threads
+from unclump.ops.native import ERRORS, Loop, empty, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
@@ -70,7 +70,7 @@ def mean_over_pairs(
     """The mean of the kernel over ordered pairs of the embeddings' directions; and its gradient by the embeddings."""
     x = embeddings.contiguous()
     *sets, n, d = x.shape
-    values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
+    values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD)):
         raise ERRORS[status]
@@ -93,7 +93,7 @@ def kernel_sum(
         left = (own if among else x.new_ones(*sets, n, 1)) if left is None else left.contiguous()
         there = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
         weights = left, own, there, right
-    sums, gradient = x.new_empty(*sets, n, 1), torch.empty_like(x) if needs_grad else None
+    sums, gradient = x.new_empty(*sets, n, 1), empty(x.shape, x.dtype) if needs_grad else None
     given = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
     results = sums.data_ptr(), None if gradient is None else gradient.data_ptr()
     # Between points that are all among the others both terms of a pair count; weights count them themselves.

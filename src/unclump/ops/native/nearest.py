@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump.ops.native import ERRORS, Loop, threads, usable
+from unclump.ops.native import ERRORS, Loop, empty, threads, usable
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _DISTANCES = {"chordal": 0, "geodesic": 1, "squared": 2}
@@ -46,7 +46,7 @@ def fused_mean_of_nearest(
         return None
     x = embeddings.contiguous()
     *sets, n, d = x.shape
-    values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
+    values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * n, at_least=_A_THREAD)
     if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several):
@@ -62,7 +62,7 @@ def fused_quantisation_error(
         return None
     x, samples = embeddings.contiguous(), samples.contiguous()
     *sets, n, d = x.shape
-    values, gradient = x.new_empty(sets), torch.empty_like(x) if needs_grad else None
+    values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     results = values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * len(samples), at_least=_A_THREAD)
     if status := _ERROR[x.itemsize](

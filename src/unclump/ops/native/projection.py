@@ -1,10 +1,9 @@
 """Projection onto the sphere, one pass over the rows there and one back."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.ops.native import ERRORS, Loop, threads
+from unclump.ops.native import ERRORS, Loop, empty, threads
 
 A_THREAD = 2**13
 """Entries that are worth a thread: a hundredth of a millisecond."""
@@ -15,7 +14,7 @@ _PROJECT, _BACK = Loop("project", "pppiii"), Loop("project_back", "ppppiii")
 def project(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], Float[Tensor, "*shape 1"]]:
     """The rows on the sphere, and one over their norms."""
     x = x.contiguous()
-    y, inverse = torch.empty_like(x), x.new_empty((*x.shape[:-1], 1))
+    y, inverse = empty(x.shape, x.dtype), x.new_empty((*x.shape[:-1], 1))
     sizes = inverse.numel(), x.shape[-1], threads(x.numel(), at_least=A_THREAD)
     if status := _PROJECT[x.itemsize](x.data_ptr(), y.data_ptr(), inverse.data_ptr(), *sizes):
         raise ERRORS[status]
@@ -27,7 +26,7 @@ def project_back(
 ) -> Float[Tensor, "*shape d"]:
     """The gradient by what was projected."""
     y, inverse, grad = y.contiguous(), inverse.contiguous(), grad.contiguous()
-    result = torch.empty_like(y)
+    result = empty(y.shape, y.dtype)
     sizes = inverse.numel(), y.shape[-1], threads(y.numel(), at_least=A_THREAD)
     if status := _BACK[y.itemsize](y.data_ptr(), inverse.data_ptr(), grad.data_ptr(), result.data_ptr(), *sizes):
         raise ERRORS[status]

@@ -135,11 +135,15 @@ struct Bias {
     }
 };
 
+// Whether an entry is not zero, as NaN is not.
 template <class T>
 bool has_gradient(const T* grad, Index d) {
-    bool found = false;
-    for (Index j = 0; j < d; ++j) found |= grad[j] != 0;
-    return found;
+    Vector<Integer<T>> found = {};
+    Index j = 0;
+    for (; j + lanes<T> <= d; j += lanes<T>) found |= load(grad + j) != Vector<T>{};
+    bool any = fold_halves<Integer<T>, vector_bytes>(found, [](const auto& a, const auto& b) { return a | b; }) != 0;
+    for (; j < d; ++j) any |= grad[j] != 0;
+    return any;
 }
 
 // The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
