@@ -18,7 +18,7 @@ from pathlib import Path
 
 import torch
 
-LOOPS_OFF = {"NUMBA_DISABLE_JIT": "1"}
+LOOPS_OFF = {"UNCLUMP_NATIVE": "0"}
 CASES = Path(__file__).parent.parent / "tests" / "cases.py"
 N, DIMENSIONS, PAIRS = 512, (64, 3), 8
 GAPS = [10.0**-power for power in range(2, 8)]

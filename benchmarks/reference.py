@@ -2,7 +2,7 @@
 
     python benchmarks/reference.py [--quick] [--repeats 4] [--threads 2] [--only NAME] [--output results/reference.json]
 
-Compiled loops are switched off (NUMBA_DISABLE_JIT=1, set before unclump is imported): what remains is what a GPU,
+Compiled loops are switched off (UNCLUMP_NATIVE=0, set before unclump is imported): what remains is what a GPU,
 torch.compile and a plain install run. The other side is `textbook.py`. Both run in this process, in turns, and the best
 time of each counts. Three uses: alone, with a queue (`against=`, a quarter as many rows), and with a boolean mask
 (`weight=`), which is counted but not timed. First, both sides must agree in value and gradient.
@@ -23,7 +23,7 @@ import textbook
 import torch
 from operation_counter import OperationCounter
 
-LOOPS_OFF = {"NUMBA_DISABLE_JIT": "1"}
+LOOPS_OFF = {"UNCLUMP_NATIVE": "0"}
 SETTINGS = [(512, 64), (4096, 768), (8, 512, 64)]
 QUICK = [(16, 4), (24, 8), (2, 16, 4)]
 USES = ("alone", "against", "weight")

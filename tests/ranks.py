@@ -8,7 +8,6 @@ import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,6 @@ import unclump as uc
 from tests.cases import FEW, OBJECTIVES, value_and_gradient
 from tests.sharded import check_fsdp, check_metric, check_replicas  # noqa: F401
 from unclump.distributed.ranks import Ranks
-from unclump.ops import native
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
 COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]
@@ -61,15 +59,6 @@ def close(found, expected, dtype, what):
     )
 
 
-@contextmanager
-def without_native(name):
-    """Sums of kernels by the reference, as over ranks: the loops push coinciding rows apart by other amounts."""
-    enabled = native.ENABLED
-    native.ENABLED = enabled and not name.startswith(("Energy", "MMD", "Uniformity"))
-    yield
-    native.ENABLED = enabled
-
-
 def cases():
     """Dtype, rows a rank, and objectives: all of them once, a few for everything else."""
     everywhere = [counts[: dist.get_world_size()] for counts in COUNTS]
@@ -84,8 +73,7 @@ def check_objectives():
     for dtype, counts, names in cases():
         for name in names:
             x, what = table(counts, dtype, twins=keeps_order(name)), f"{name}, {counts}, {dtype}"
-            with without_native(name):
-                expected, expected_gradient = value_and_gradient(OBJECTIVES[name](), x)
+            expected, expected_gradient = value_and_gradient(OBJECTIVES[name](), x)
             for gather, factor in ((True, dist.get_world_size()), (uc.Shards(), 1))[: 1 + (counts[0] == 9)]:
                 objective = OBJECTIVES[name]()
                 objective.gather = gather

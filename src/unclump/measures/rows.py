@@ -1,5 +1,6 @@
 """The door of the measures, which reads the points and projects them; values per set; and sums over pairs."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -73,7 +74,7 @@ def map_sets(measure: Callable[..., float], *tables: Float[Tensor, "..."]) -> Pe
 
 
 def _stacked(tables: Float[Tensor, "*sets n d"]) -> Float[Tensor, "b n d"]:
-    return tables.reshape(-1, *tables.shape[-2:])
+    return tables.reshape(math.prod(tables.shape[:-2]), *tables.shape[-2:])
 
 
 def mean_over_pairs(x: Float[Tensor, "n d"], function: Callable[[Tensor], Tensor]) -> float:

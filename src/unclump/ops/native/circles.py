@@ -54,10 +54,11 @@ def combine(
     return gradient
 
 
-def _each(x: Tensor, dimensions: int) -> range:
+def _each(x: Tensor, dimensions: int) -> list[int]:
     """The addresses of the parts of a tensor that have so many dimensions."""
-    size = x.itemsize * math.prod(x.shape[x.ndim - dimensions :])
-    return range(x.data_ptr(), x.data_ptr() + x.itemsize * x.numel(), size)
+    leading = x.ndim - dimensions
+    size = x.itemsize * math.prod(x.shape[leading:])
+    return [x.data_ptr() + part * size for part in range(math.prod(x.shape[:leading]))]
 
 
 def _vectors(circles: Circles, d: int) -> Tensor:
