@@ -68,7 +68,7 @@ def test_full_batches_are_plain_steps_of_the_optimiser():
 def test_every_epoch_draws_every_row_once():
     class Drawn(uc.KoLeo):
         def loss(self, x, *others):
-            drawn.append(x[0].detach())
+            drawn.append(x.detach())
             return super().loss(x, *others)
 
     drawn: list[torch.Tensor] = []

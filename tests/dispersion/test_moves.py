@@ -31,7 +31,8 @@ def test_no_row_is_beyond_the_bound_as_written(dtype, keep_norms, degrees):
     assert moves(x, found).max() <= bound
     assert moves(x, found).median() > 0.6 * bound  # and not far below it
     norms = x.double().norm(dim=-1) if keep_norms else torch.ones(300, dtype=torch.float64)
-    torch.testing.assert_close(found.double().norm(dim=-1), norms, rtol=2 * torch.finfo(dtype).eps, atol=0)
+    rounding = 4 if dtype is torch.float64 else 2  # where norms are computed in double precision, they are rounded too
+    torch.testing.assert_close(found.double().norm(dim=-1), norms, rtol=rounding * torch.finfo(dtype).eps, atol=0)
 
 
 @each_dtype

@@ -18,7 +18,6 @@ from unclump import (
     great_circles,
     lloyd,
     project,
-    rows,
     ssw,
 )
 from unclump import _library as library
@@ -26,6 +25,7 @@ from unclump.kernels import Relative
 from unclump.ops import native
 from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.native import circles as circle_loops
+from unclump.ops.native import rows
 from unclump.ops.native.kernel_sum import code_of
 from unclump.ops.nearest import nearest
 from unclump.ops.row_update import sgd_update
@@ -262,7 +262,7 @@ def test_angles_are_right_to_the_last_digit_but_one(dtype):
     pairs = torch.stack([torch.tensor([1.0, 0.0], dtype=dtype).expand_as(points), points], dim=1)
     found = circle_loops.even_spacing(pairs, torch.tensor([[0, 1]]))[1]
     angle = torch.atan2(points[:, 1].double(), points[:, 0].double())
-    expected = torch.where(angle >= 0, 1, -1) * torch.pi / 2 - angle / 2
+    expected = torch.where(angle >= 0, 1, -1).double() * torch.pi / 2 - angle / 2
     assert_close(found[:, 0, 1, 0].double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps)
 
 
@@ -282,7 +282,7 @@ def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
         assert_close(fused[0], plain[0], rtol=2e-5, atol=2e-6)
         off = (fused[1] - plain[1]).abs().amax(dim=-1) / scale
         assert (off > 2e-5).sum() <= 2 + n // 50  # angles that are equal but for rounding may trade places
-        assert off.max() <= 40 / n
+        assert off.max() <= 80 / n
 
 
 def test_axes_that_are_not_there_are_refused():

@@ -157,12 +157,12 @@ def test_nearest(n, d, dtype):
 @pytest.mark.parametrize("kernel", [uc.Gaussian(2.0), uc.Laplace(1.0), uc.Riesz(1.0)], ids=repr)
 @pytest.mark.parametrize(("n", "d"), [*SIZES, (150, 12)])
 def test_kernel_sums(n, d, kernel):
-    x, code = unit(n, d).unsqueeze(0), kernel_sum.code_of(kernel, torch.float32)
-    x[0, -1] = x[0, 0]
+    x, code = unit(n, d), kernel_sum.code_of(kernel, torch.float32)
+    x[-1] = x[0]
     assert_same_everywhere(lambda x: kernel_sum.mean_over_pairs(x, code, needs_grad=True), 3 * x)
-    weights, others = table(1, n, seed=1).abs(), unit(2 * n, d, seed=2).unsqueeze(0)
-    assert_same_everywhere(lambda x, w: kernel_sum.kernel_sum(x, None, w, None, code, 0, 0, True), x, weights)
-    among = lambda x, y: kernel_sum.kernel_sum(x, y, None, None, code, 2 * n, 0, True)  # noqa: E731
+    weights, others = table(n, 1, seed=1).abs(), unit(2 * n, d, seed=2)
+    assert_same_everywhere(lambda x, w: kernel_sum.kernel_sum(x, None, w, None, code, 0, True), x, weights)
+    among = lambda x, y: kernel_sum.kernel_sum(x, y, None, None, code, 2 * n, True)  # noqa: E731
     assert_same_everywhere(among, x, others)
 
 

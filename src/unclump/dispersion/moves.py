@@ -79,11 +79,16 @@ def norms_of(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
     return norms
 
 
+def _with_norms(rows: Tensor, norms: Tensor | None) -> Tensor:
+    """Rows whose norm is one but for rounding, with these norms instead."""
+    return rows if norms is None else rows * (norms / vector_norm(rows, dim=-1, keepdim=True))
+
+
 def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
     wide, aim = widen(original), widen(directions)
-    norms = norms_of(wide) if keep_norms else wide.new_ones(len(wide), 1)
+    norms = norms_of(wide) if keep_norms else None
     start = project(wide)
-    rows = (norms * aim).to(original.dtype)
+    rows = _with_norms(aim, norms).to(original.dtype)
     if max_move is not None:
         there, length = log(start, aim), angle(start, aim)
         allowed, far = length, (length > max_move).nonzero()[:, 0]
@@ -91,7 +96,8 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
         for _ in range(_TRIES):
             allowed = torch.where(excess > 0, (allowed - excess).clamp_min(0), allowed)
             share = torch.where(length[far] > 0, allowed[far] / length[far], 0).unsqueeze(-1)
-            rows[far] = (norms[far] * exp(start[far], share * there[far])).to(original.dtype)
+            turned = exp(start[far], share * there[far])
+            rows[far] = _with_norms(turned, None if norms is None else norms[far]).to(original.dtype)
             # What is too far now is so by rounding, and twice as much less will be rounded in another way.
             excess = 2 * (angle(start, project(widen(rows))) - max_move)
             far = (excess > 0).nonzero()[:, 0]

@@ -299,7 +299,7 @@ class _Evaluate(torch.autograd.Function):
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
     """Embeddings and others with one leading dimension or none; masked rows are zeros, whatever they were."""
-    x = as_sets(embeddings)
+    x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
         x = torch.where((weight != 0).unsqueeze(-1), x, 0)

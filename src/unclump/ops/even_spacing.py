@@ -67,7 +67,7 @@ def combine(
 
 def fused_distance(
     x: Float[Tensor, "*sets n d"], circles: Circles
-) -> tuple[Float[Tensor, ""], Float[Tensor, "k 2 n"]] | None:
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
     """The squared distance to even spacing, halved and averaged over the circles, and the gradient's coefficients.
 
     None where no compiled loop does it.

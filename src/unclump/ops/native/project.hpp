@@ -29,7 +29,7 @@ template <class T>
 inline T inverse_norm(const T* x, Index d) {
     constexpr T tiny = std::numeric_limits<T>::min() * T(1e8), huge = std::numeric_limits<T>::max() * T(1e-8);
     const T squared = dot(x, x, d);
-    if (std::fabs(squared - 1) <= 4 * std::numeric_limits<T>::epsilon()) return 1;
+    if (std::fabs(squared - 1) <= 2 * std::numeric_limits<T>::epsilon()) return 1;
     if (squared > tiny && squared < huge) return 1 / std::sqrt(squared);
     const Norm norm(x, d);
     if (norm.largest == 0) return 0;
