@@ -213,8 +213,8 @@ class KernelSum {
                 otherwise = pair ? unknown : none;
             }
             Vector<T> value, slope;
-            K::at(kernel_, Vector<T>(far ? r2 : fill(T(2))), value, slope);
             const Vector<T> counts = far ? one : none;  // a product costs less than another choice
+            K::at(kernel_, Vector<T>(far ? r2 : fill(T(2))), value, slope);
             far_pairs += counts;
             value *= counts;
             slope *= counts;
@@ -248,7 +248,7 @@ class KernelSum {
         double r2 = static_cast<double>(squared_chord(x, y, d_));
         const bool coincide = r2 <= rounding * rounding, opposite = r2 > 2;
         if (coincide) r2 = rounding;
-        if (opposite) r2 = 4 - squared_chord_to_antipode(x, y);
+        if (opposite) r2 = 4 - static_cast<double>(squared_sum(x, y, d_));
         double value, slope;
         K::at(kernel_, std::min(r2, 4 - rounding * rounding), value, slope);
         slope = slope < -largest_slope ? -largest_slope : slope > largest_slope ? largest_slope : slope;
@@ -271,23 +271,12 @@ class KernelSum {
             for (Index k = 0; k < d_; ++k) other[k] -= weight * (x[k] - side * y[k]);
         }
         if (!coincide) return;
-        Index axis = 0;
-        for (Index k = 1; k < std::min<Index>(d_, 8); ++k) axis = std::fabs(x[k]) < std::fabs(x[axis]) ? k : axis;
-        const double across = 1 - static_cast<double>(x[axis]) * static_cast<double>(x[axis]);
+        const Aside aside(x, d_);
         const auto ahead = static_cast<double>(itself_ + row - column);
         const double push = ahead / (1 + std::fabs(ahead));
-        const T aside = weight * static_cast<T>(std::sqrt(rounding) * push / std::sqrt(across));
-        own[axis] += aside;
-        if (symmetric_) forces_[column * stride_ + axis] -= aside;
-    }
-
-    double squared_chord_to_antipode(const T* x, const T* y) const {
-        T totals[1];
-        reduce<T, 1>(d_, totals, [=](const auto& at, auto& total) {
-            const auto entry = at(x) + at(y);
-            total[0] += entry * entry;
-        });
-        return static_cast<double>(totals[0]);
+        const T by = weight * static_cast<T>(std::sqrt(rounding) * push * aside.length);
+        own[aside.axis] += by;
+        if (symmetric_) forces_[column * stride_ + aside.axis] -= by;
     }
 
     // Subtracts what `multiply(row, slice, use, parts)` finds from the forces on rows, by tiles.

@@ -15,16 +15,6 @@ struct Slopes {
     double along_difference = 0, along_sum = 0, aside = 0;
 };
 
-template <class T>
-double squared_sum(const T* x, const T* y, Index d) {
-    T totals[1];
-    reduce<T, 1>(d, totals, [=](const auto& at, auto& total) {
-        const auto entry = at(x) + at(y);
-        total[0] += entry * entry;
-    });
-    return static_cast<double>(totals[0]);
-}
-
 double measured(Distance distance, double r2, double s2) {
     if (distance == Distance::squared) return r2;
     const double chord = std::sqrt(r2);
@@ -48,10 +38,8 @@ void add_slopes(const Slopes& slopes, T side, const T* __restrict x, const T* __
     const T push = side * static_cast<T>(slopes.along_difference), pull = static_cast<T>(slopes.along_sum);
     for (Index j = 0; j < d; ++j) row[j] += push * (x[j] - y[j]) + pull * (x[j] + y[j]);
     if (slopes.aside == 0) return;
-    // Along the axis most nearly orthogonal to the point among the first eight; the projection makes it tangent.
-    Index axis = 0;
-    for (Index j = 1; j < std::min<Index>(d, 8); ++j) axis = std::fabs(x[j]) < std::fabs(x[axis]) ? j : axis;
-    row[axis] += side * static_cast<T>(slopes.aside / std::sqrt(1 - static_cast<double>(x[axis]) * x[axis]));
+    const Aside aside(x, d);
+    row[aside.axis] += side * static_cast<T>(slopes.aside * aside.length);
 }
 
 template <class T>

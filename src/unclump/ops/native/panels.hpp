@@ -33,6 +33,19 @@ class Centre {
     T spread_ = 0;
 };
 
+// The way out for points that coincide: along the axis most nearly orthogonal to the point among the first eight, by a
+// vector whose tangent part has length one; the other part goes where gradients are projected.
+struct Aside {
+    Index axis = 0;
+    double length;
+
+    template <class T>
+    Aside(const T* x, Index d) {
+        for (Index j = 1; j < std::min<Index>(d, 8); ++j) axis = std::fabs(x[j]) < std::fabs(x[axis]) ? j : axis;
+        length = 1 / std::sqrt(1 - static_cast<double>(x[axis]) * static_cast<double>(x[axis]));
+    }
+};
+
 // Points in the lanes: entry k of a panel's points comes as one vector or two. What is left of the last panel is zero.
 template <class T>
 struct Panels {

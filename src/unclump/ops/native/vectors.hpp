@@ -122,6 +122,17 @@ inline T squared_chord(const T* x, const T* y, Index d) {
     return totals[0];
 }
 
+// The squared chord to the antipode.
+template <class T>
+inline T squared_sum(const T* x, const T* y, Index d) {
+    T totals[1];
+    reduce<T, 1>(d, totals, [=](const auto& at, auto& total) {
+        const auto entry = at(x) + at(y);
+        total[0] += entry * entry;
+    });
+    return totals[0];
+}
+
 // Memory that starts at a multiple of 64 bytes and is not initialised.
 template <class T>
 class Buffer {
