@@ -28,6 +28,7 @@ from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
+from unclump.kernels import Riesz
 from unclump.measures.rows import (
     BLOCK,
     PerSet,
@@ -36,15 +37,17 @@ from unclump.measures.rows import (
     map_sets,
     per_set,
     squared_chord_block,
-    squared_chords,
-    sums_over_others,
 )
 from unclump.ops import faiss_search
 from unclump.ops.blocks import blocks, upper_triangle
+from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.nearest import nearest
 
+_MINUS_ANGLE = Riesz(-1.0, "geodesic")
 _KEPT = 4_000_000  # how many pairwise angles the median may hold at once
-_BINS = 2**20  # and into how many bins it sorts them otherwise
+_BINS = 2**16  # and into how many bins it sorts them otherwise
+_ALL = 0.0, 8.0  # where squared chords are
+_SAMPLED = 2048  # rows whose angles say about where the median is
 
 
 def nearest_angles(x: Points, *, neighbours: str = "exact", gather: Gather = False) -> Float[Tensor, "*sets n"]:
@@ -107,10 +110,9 @@ def mean_angle(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def _mean_angle(x: Tensor, ranks: Alone) -> float:
-    total = sums_over_others(x, angle_of).sum()
+    total = -kernel_sum(x, _MINUS_ANGLE, needs_grad=False)[0].sum()
     for _, (y,) in ranks.ring(x):
-        for rows, columns in blocks(len(x), len(y), BLOCK**2):
-            total += angle_of(squared_chords(x[rows], y[columns], same=False)).sum()
+        total -= kernel_sum(x, _MINUS_ANGLE, y, needs_grad=False)[0].sum()
     return float(ranks.sum(total)) / (ranks.total * (ranks.total - 1))
 
 
@@ -129,11 +131,23 @@ def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def _median_angle(x: Tensor, ranks: Alone) -> float:
-    last = math.comb(ranks.total, 2) - 1
-    middle = _select(lambda: pair_chords(x, ranks), last // 2, ranks)[: 1 + last % 2]
+    last, bracket = math.comb(ranks.total, 2) - 1, _around_median(x, ranks)
+    middle = _select(lambda: pair_chords(x, ranks), last // 2, ranks, *bracket)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(lambda: pair_chords(x, ranks), last // 2 + 1, ranks)[:1]])
+        middle = torch.cat([middle, _select(lambda: pair_chords(x, ranks), last // 2 + 1, ranks, *bracket)[:1]])
     return angle_of(middle).mean().item()
+
+
+def _around_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
+    """Where squared chords near the median begin, by those of some rows, and over what width; powers of two."""
+    if ranks.size > 1 or len(x) < 2 * _SAMPLED:
+        return _ALL
+    sample = x[torch.arange(_SAMPLED, device=x.device) * len(x) // _SAMPLED]
+    ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED])))).sort().values
+    low, high = (ordered[int(share * len(ordered))].item() for share in (0.46, 0.54))
+    width = 2.0 ** math.ceil(math.log2(max(high - low, 2**-40)))
+    low = math.floor(low / width * _BINS) * width / _BINS
+    return (low, width) if low >= width else _ALL  # so that differences from `low` are exact
 
 
 def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
@@ -306,30 +320,32 @@ def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor,
             yield squared_chord_block(x[rows], y[columns]).flatten()
 
 
-def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone) -> Tensor:
+def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone, low: float, width: float) -> Tensor:
     """The squared chord of that rank, from 0, in a stream too long to hold, and those that follow it in the same bin.
 
     A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
-    that no value is rounded into another bin.
+    that no value is rounded into another bin. The first bins are those of values from `low` on; if the rank is not
+    there, of all.
     """
-    low, width = 0.0, 8.0
     while width > 2**-60:  # finer than any two different squared chords that double precision tells apart
-        counts = torch.zeros(_BINS, dtype=torch.long)
+        counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
         for values in stream():
-            places = ((values - low) * (_BINS / width)).floor()
-            inside = places[(places >= 0) & (places < _BINS)].long()
-            counts += torch.bincount(inside, minlength=_BINS).cpu()
-        counts = ranks.sum(counts)
-        up_to = counts.cumsum(0)
-        chosen = int(torch.searchsorted(up_to, rank, right=True))
-        rank -= int(up_to[chosen] - counts[chosen])
+            below += (values < low).sum().cpu()
+            inside = values[(values >= low) & (values < low + width)]
+            counts += torch.bincount(((inside - low) * (_BINS / width)).long(), minlength=_BINS).cpu()
+        up_to = (ranks.sum(torch.cat([below, counts]))).cumsum(0)
+        if not up_to[0] <= rank < up_to[-1]:
+            low, width = _ALL
+            continue
+        chosen = int(torch.searchsorted(up_to, rank, right=True)) - 1
+        place, count = rank - int(up_to[chosen]), int(up_to[chosen + 1] - up_to[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
-        if counts[chosen] <= _KEPT and ranks.size == 1:
+        if count <= _KEPT and ranks.size == 1:
             # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
-            kept, filled = torch.empty(int(counts[chosen]), dtype=torch.float64), 0
+            kept, filled = torch.empty(count, dtype=torch.float64), 0
             for values in stream():
                 found = values[(values >= low) & (values < low + width)]
                 kept[filled : filled + len(found)] = found
                 filled += len(found)
-            return kept.sort().values[rank:]
-    return torch.full((int(counts[chosen]) - rank,), low, dtype=torch.float64)
+            return kept.sort().values[place:]
+    return torch.full((count - place,), low, dtype=torch.float64)
