@@ -180,9 +180,9 @@ class Laplace(Kernel):
     def value_and_derivative(
         self, r2: Float[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        distance, slope = _distance_and_derivative(r2, self.distance)
-        value = distance.mul_(-self.gamma).exp_()
-        return value, slope.mul_(value).mul_(-self.gamma)
+        half, inverse_slope = _half_distance_and_inverse_derivative(r2, self.distance)
+        value = half.mul_(-2 * self.gamma).exp_()
+        return value, torch.addcdiv(r2.new_zeros(()), value, inverse_slope, value=-self.gamma)
 
     @property
     def may_overflow(self) -> bool:
@@ -311,17 +311,17 @@ def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
     return 2 / (torch.sinc(angle_of(r2) / (2 * torch.pi)) * to_antipode)
 
 
-def _distance_and_derivative(r2: Tensor, distance: str) -> tuple[Tensor, Tensor]:
-    """The distance, and its derivative by the squared chord, for r2 > 0; in few passes over many pairs."""
+def _half_distance_and_inverse_derivative(r2: Tensor, distance: str) -> tuple[Tensor, Tensor]:
+    """Half the distance, and one over its derivative by the squared chord, for r2 > 0; in few passes over many pairs."""
     if distance == "shifted":
-        shifted = (r2 / 2).add_(1).sqrt_()
-        return shifted, (4 * shifted).reciprocal_()
+        half = (r2 / 8).add_(0.25).sqrt_()
+        return half, 8 * half
     chord = r2.sqrt()
     if distance == "chordal":
-        return chord, (2 * chord).reciprocal_()
+        return chord / 2, chord.mul_(2)
     # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
     to_antipode = (4 - r2).clamp_min_(torch.finfo(r2.dtype).eps).sqrt_()
-    return 2 * torch.atan2(chord, to_antipode), to_antipode.mul_(chord).reciprocal_()
+    return torch.atan2(chord, to_antipode), to_antipode.mul_(chord)
 
 
 def kernel_mean(kernel: Kernel, d: int) -> float:

@@ -47,6 +47,9 @@ class Objective(nn.Module):
     fewest = 2
     """Points without which there is nothing to compute."""
 
+    needs_unit_queue = True
+    """Whether the queue is projected, too; not where only angles on circles count."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
 
@@ -220,7 +223,7 @@ class _Evaluate(torch.autograd.Function):
         embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call
     ) -> tuple[Tensor, Tensor, Tensor]:
         objective = call.objective
-        x, others = _sets(embeddings, against, weight, call.ranks)
+        x, others = _sets(embeddings, against, weight, call)
         if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
             terms = terms if others.mask is None else torch.where(others.mask, terms, 0)
@@ -262,7 +265,7 @@ class _Evaluate(torch.autograd.Function):
         if torch.is_grad_enabled() and objective.supports_second_derivatives and ctx.call.ranks.size == 1:
 
             def definition(embeddings: Tensor) -> Tensor:
-                x, others = _sets(embeddings, against, weight, ctx.call.ranks)
+                x, others = _sets(embeddings, against, weight, ctx.call)
                 value: Tensor = objective.definition(x, others, draw).reshape(grad.shape)
                 return value
 
@@ -297,17 +300,18 @@ class _Evaluate(torch.autograd.Function):
         return (value, *pull), (0, *(0 if batched else None for batched in is_batched))
 
 
-def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone) -> tuple[Tensor, Others]:
+def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, call: _Call) -> tuple[Tensor, Others]:
     """Embeddings and others with one leading dimension or none; masked rows are zeros, whatever they were."""
     x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
         x = torch.where((weight != 0).unsqueeze(-1), x, 0)
     if against is not None and against.shape[-2] > 0:
-        against = as_sets(unit_rows(against)[0].expand(*embeddings.shape[:-2], -1, -1))
+        against = unit_rows(against)[0] if call.objective.needs_unit_queue else against
+        against = as_sets(against.expand(*embeddings.shape[:-2], -1, -1))
     else:
         against = None
-    return x, Others(against, weight, ranks, against is None and weight is None and ranks.size == 1)
+    return x, Others(against, weight, call.ranks, against is None and weight is None and call.ranks.size == 1)
 
 
 def _gradient(
@@ -325,14 +329,14 @@ def _gradient(
     pull: Pull | None = Pull(vectors, scale if scale.numel() > 0 else None)
     if call.reduction == "none":
         assert embeddings is not None
-        x, others = _sets(embeddings, against, weight, call.ranks)
+        x, others = _sets(embeddings, against, weight, call)
         left = grad.reshape(x.shape[:-1])
         pull = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
         factor = grad.new_ones(())
     else:
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
-            x, others = _sets(embeddings, against, weight, call.ranks)
+            x, others = _sets(embeddings, against, weight, call)
             pull = objective.loss(x, others, draw, True)[1]
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)

@@ -89,6 +89,7 @@ class Sliced(Objective):
     """
 
     choices = ("circles", "axis_aligned")
+    needs_unit_queue = False
 
     def __init__(
         self,
