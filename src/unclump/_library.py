@@ -9,6 +9,7 @@ be called after it: both share the threads of torch's OpenMP.
 import ctypes
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -66,6 +67,18 @@ def _load() -> ctypes.CDLL:
     if name is None:
         raise RuntimeError(f"expected a compiled library, got none: {why}")
     return ctypes.CDLL(str(_file(name)))
+
+
+def is_loadable() -> bool:
+    """Whether there is a library, and what it needs; called once torch is there."""
+    if choose()[0] is None:
+        return False
+    try:
+        _load()
+    except OSError as error:
+        warnings.warn(f"expected to load the compiled library, got: {error}; plain torch takes its place", stacklevel=2)
+        return False
+    return True
 
 
 def function(name: str, arguments: str, result: str = "") -> Callable[..., Any]:

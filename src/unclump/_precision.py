@@ -70,13 +70,15 @@ def exact_products(device: torch.device) -> AbstractContextManager[None]:
 
 @contextmanager
 def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = False
+    switch = torch.backends.cuda.matmul
+    name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
+    before = getattr(switch, name)
+    setattr(switch, name, exact)
     try:
         with torch.autocast(kind, enabled=False) if autocast else _UNCHANGED:
             yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        setattr(switch, name, before)
 
 
 class _ToSingle(torch.autograd.Function):

@@ -312,7 +312,7 @@ def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
 
 
 def _half_distance_and_inverse_derivative(r2: Tensor, distance: str) -> tuple[Tensor, Tensor]:
-    """Half the distance, and one over its derivative by the squared chord, for r2 > 0; in few passes over many pairs."""
+    """Half the distance, and one over its derivative by the squared chord, for r2 > 0; in few passes over pairs."""
     if distance == "shifted":
         half = (r2 / 8).add_(0.25).sqrt_()
         return half, 8 * half

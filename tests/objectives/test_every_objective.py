@@ -10,6 +10,7 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.cases import INPUTS, OBJECTIVES, value_and_gradient
 from tests.finite_table import KEEPS_DUPLICATES, is_finite, separation_after
+from unclump.ops import native
 
 each_objective = pytest.mark.parametrize("name", OBJECTIVES)
 
@@ -213,3 +214,12 @@ def test_polarization_by_torch_func(points):
     x = points(7, 4)
     gradient = torch.func.grad(OBJECTIVES["Polarization(Riesz)"]())(x)
     assert_close(gradient, value_and_gradient(OBJECTIVES["Polarization(Riesz)"](), x)[1])
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["native", "reference"])
+@each_objective
+def test_nan_in_is_nan_out(name, compiled, points, monkeypatch):
+    monkeypatch.setattr(native, "ENABLED", compiled and native.ENABLED)
+    x = points(40, 4).float()
+    x[17, 2] = torch.nan
+    assert OBJECTIVES[name]()(x).isnan()

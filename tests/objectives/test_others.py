@@ -184,3 +184,27 @@ def test_what_has_no_meaning_is_refused(call, error, message):
 def test_one_row_against_a_queue_is_enough(points):
     x, queue = points(1, 3), points(5, 3)
     assert_close(uc.MaxMin()(x, against=queue), -uc.angle(x, queue).min())
+
+
+@pytest.mark.parametrize("name", ["MaxMin(geodesic)", "KoLeo(chordal)", "Energy(Riesz(s=1.0, distance='chordal'))"])
+def test_terms_of_a_single_point_are_zero(name, points):
+    x = points(6, 3).requires_grad_()
+    terms = OBJECTIVES[name]()(x, weight=torch.arange(6) == 2, reduction="none")
+    terms.sum().backward()
+    assert not terms.any()
+    assert not x.grad.any()
+
+
+def test_a_second_derivative_of_terms_is_refused(points):
+    x = points(6, 3).requires_grad_()
+    (gradient,) = torch.autograd.grad(uc.KoLeo()(x, reduction="none").sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="expected a first derivative, got a second"):
+        gradient.sum().backward()
+
+
+def test_masked_ssw_keeps_the_digits_of_float64(points):
+    x, circles = points(9, 4), uc.great_circles(3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mask = torch.arange(9) < 7
+    objective = uc.SSW(3)
+    objective.draw = lambda _: circles
+    assert_close(objective(x, weight=mask), uc.ssw(x[mask], circles), rtol=1e-13, atol=0)

@@ -100,3 +100,19 @@ def test_the_gradient_is_bounded_near_the_axis_of_a_circle(dtype):
     x = torch.tensor([[1.0, 0.0, 0.0], [-0.3, 1.0, 0.0], [0.6 * r, 0.8 * r, 1.0]], dtype=dtype, requires_grad=True)
     uc.sliced(x, torch.tensor([[0, 1]])).backward()
     assert 0 < x.grad[2].norm() < 1e-3 / eps
+
+
+@pytest.mark.parametrize(
+    "circles",
+    [torch.tensor([0, 1, 2]), torch.ones(3, 3), torch.ones(3, 2, 4), torch.tensor([[0, 3]])],
+    ids=["axes, not pairs", "vectors, not pairs", "four dimensions", "no such axis"],
+)
+def test_circles_that_do_not_fit_are_refused(circles, at_the_door):
+    with pytest.raises(ValueError, match="expected"):
+        uc.sliced(torch.randn(9, 3), circles)
+
+
+def test_circles_of_another_precision_are_refused():
+    circles = uc.great_circles(2, 3, dtype=torch.float64)
+    with pytest.raises((ValueError, RuntimeError), match=r"expected|dtype"):
+        uc.Sliced(2).with_draw(torch.randn(9, 3), circles)

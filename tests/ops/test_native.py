@@ -61,11 +61,11 @@ def table(n, d, dtype=torch.float64):
 
 def both(monkeypatch, compute):
     """What `compute()` gives with the loops and without them."""
-    assert native.usable(torch.zeros(1))
+    assert native.has_native(torch.zeros(1))
     fused = compute()
     with monkeypatch.context() as patch:
         patch.setattr(native, "ENABLED", False)
-        assert not native.usable(torch.zeros(1))
+        assert not native.has_native(torch.zeros(1))
         return fused, compute()
 
 
@@ -78,11 +78,11 @@ def test_the_best_instruction_set_is_chosen_and_says_so():
 
 
 def test_only_numbers_on_the_cpu_are_taken():
-    assert native.usable(torch.zeros(1), torch.zeros(1))
-    assert native.usable(torch.zeros(1, dtype=torch.float64))
-    assert not native.usable(torch.zeros(1), torch.zeros(1, dtype=torch.float64))
-    assert not native.usable(torch.zeros(1, dtype=torch.float16))
-    assert not native.usable(torch.zeros(1, device="meta"))
+    assert native.has_native(torch.zeros(1), torch.zeros(1))
+    assert native.has_native(torch.zeros(1, dtype=torch.float64))
+    assert not native.has_native(torch.zeros(1), torch.zeros(1, dtype=torch.float64))
+    assert not native.has_native(torch.zeros(1, dtype=torch.float16))
+    assert not native.has_native(torch.zeros(1, device="meta"))
 
 
 @pytest.mark.parametrize(("most", "expected"), [(1, 1), (4, 3), (2, 2)])

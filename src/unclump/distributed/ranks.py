@@ -123,10 +123,6 @@ class Alone:
         """Of the ranks whose flag is up, whether this is the first one."""
         return flag
 
-    def maximum(self, x: Tensor) -> Tensor:
-        """The largest over ranks of each number."""
-        return -self.minimum(-x)
-
     def rows(self, x: Tensor) -> Tensor:
         """The rows of all ranks."""
         return x

@@ -159,8 +159,12 @@ def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
         >>> spherical_variance(torch.eye(4))
         0.5
     """
-    x, ranks = directions_on_ranks(x, gather, at_least=1)
-    return per_set(1 - vector_norm(ranks.sum(x.sum(dim=-2)) / ranks.total, dim=-1))
+    return per_set(_spherical_variance(*directions_on_ranks(x, gather, at_least=1)))
+
+
+def _spherical_variance(x: Tensor, ranks: Alone) -> Tensor:
+    length: Tensor = vector_norm(ranks.sum(x.sum(dim=-2)) / ranks.total, dim=-1)
+    return 1 - length
 
 
 def covering_radius(
@@ -180,8 +184,11 @@ def covering_radius(
         >>> round(covering_radius(poles, generator=torch.Generator().manual_seed(0)), 3)  # the equator: pi / 2
         1.571
     """
-    x, ranks = directions_on_ranks(x, gather, at_least=1)
     check_count("samples", samples)
+    return per_set(_covering_radius(*directions_on_ranks(x, gather, at_least=1), samples, generator))
+
+
+def _covering_radius(x: Tensor, ranks: Alone, samples: int, generator: torch.Generator | None) -> Tensor:
     sets = as_sets(x)
     farthest = x.new_zeros(sets.shape[:-2])
     for start in range(0, samples, BLOCK):
@@ -193,7 +200,7 @@ def covering_radius(
         else:
             here = places.new_full((count,), math.inf)
         farthest = torch.maximum(farthest, ranks.minimum(here).amax(dim=-1))
-    return per_set(farthest.view(x.shape[:-2]))
+    return farthest.view(x.shape[:-2])
 
 
 def effective_rank(x: Points, *, gather: Gather = False) -> PerSet:
@@ -284,6 +291,7 @@ def summary(
         >>> print(str(found).splitlines()[1])
         smallest angle                     90.0000°
     """
+    check_count("samples", samples)
     x, ranks = directions_on_ranks(x, gather)
     if gather is False:
         check_table(x, at_least=2)
@@ -294,11 +302,11 @@ def summary(
         min_angle=near.min().item(),
         median_nearest_angle=float(np.median(near.cpu())),
         mean_nearest_angle=near.mean().item(),
-        median_angle=median_angle(x, gather=gather),
-        mean_angle=mean_angle(x, gather=gather),
-        spherical_variance=spherical_variance(x, gather=gather),
-        effective_rank=effective_rank(x, gather=gather),
-        covering_radius=covering_radius(x, samples=samples, generator=generator, gather=gather),
+        median_angle=_median_angle(x, ranks),
+        mean_angle=_mean_angle(x, ranks),
+        spherical_variance=_spherical_variance(x, ranks).item(),
+        effective_rank=rank_of(singular_values(x, ranks)).item(),
+        covering_radius=_covering_radius(x, ranks, samples, generator).item(),
         covering_samples=samples,
     )
 

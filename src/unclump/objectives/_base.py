@@ -94,7 +94,7 @@ class Objective(nn.Module):
             value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
             pull = Pull(vectors, scale if scale.numel() > 0 else None)
             gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
-        return value, gradient.view(embeddings.shape)
+        return value, gradient.view(x.shape)
 
     def _run(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
@@ -188,7 +188,7 @@ class Objective(nn.Module):
                 f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets"
             )
         fixed = 0 if against is None else against.shape[-2]
-        return Ranks(x, group, self, fixed, weight is None, torch.is_grad_enabled())
+        return Ranks(x, group, self, fixed, weight is None, x.requires_grad and torch.is_grad_enabled())
 
     def _check_company(self, x: Tensor, against: Tensor | None, ranks: Alone) -> None:
         fixed = 0 if against is None else against.shape[-2]
@@ -224,15 +224,15 @@ class _Evaluate(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         objective = call.objective
         x, others = _sets(embeddings, against, weight, call)
+        enough = _has_enough(objective, others)
         if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
-            terms = terms if others.mask is None else torch.where(others.mask, terms, 0)
+            if others.mask is not None and enough is not None:
+                terms = torch.where(others.mask & enough.unsqueeze(-1), terms, 0)
             return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
         value, pull = objective.loss(x, others, draw, call.needs_grad)
         vectors, scale = (None, None) if pull is None else pull
-        if others.weight is not None:
-            count = others.ranks.sum((others.weight != 0).sum(dim=-1))
-            enough = (count > 0) & (count + others.fixed >= objective.fewest)
+        if enough is not None:
             value = torch.where(enough, value, 0)
             vectors, scale = (
                 part
@@ -262,12 +262,13 @@ class _Evaluate(torch.autograd.Function):
         if grad is None:
             return None, *nothing
         embeddings, against, weight, draw, *pull = ctx.saved_tensors
-        if torch.is_grad_enabled() and objective.supports_second_derivatives and ctx.call.ranks.size == 1:
+        twice = objective.supports_second_derivatives and ctx.call.reduction == "mean" and ctx.call.ranks.size == 1
+        if torch.is_grad_enabled() and twice:
 
             def definition(embeddings: Tensor) -> Tensor:
                 x, others = _sets(embeddings, against, weight, ctx.call)
-                value: Tensor = objective.definition(x, others, draw).reshape(grad.shape)
-                return value
+                value, enough = objective.definition(x, others, draw), _has_enough(objective, others)
+                return (value if enough is None else torch.where(enough, value, 0)).reshape(grad.shape)
 
             pull_back = torch.func.vjp(definition, embeddings)[1]
             return pull_back(grad)[0], *nothing
@@ -314,6 +315,14 @@ def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, cal
     return x, Others(against, weight, call.ranks, against is None and weight is None and call.ranks.size == 1)
 
 
+def _has_enough(objective: Objective, others: Others) -> Bool[Tensor, "*sets"] | None:
+    """Whether weights leave points enough for a value; None without weights."""
+    if others.weight is None:
+        return None
+    count = others.ranks.sum((others.weight != 0).sum(dim=-1))
+    return (count > 0) & (count + others.fixed >= objective.fewest)
+
+
 def _gradient(
     ctx: Any,
     grad: Tensor,
@@ -331,7 +340,10 @@ def _gradient(
         assert embeddings is not None
         x, others = _sets(embeddings, against, weight, call)
         left = grad.reshape(x.shape[:-1])
-        pull = objective.terms(x, others, draw, left if others.mask is None else left * others.mask)[1]
+        enough = _has_enough(objective, others)
+        if others.mask is not None and enough is not None:
+            left = left * (others.mask & enough.unsqueeze(-1))
+        pull = objective.terms(x, others, draw, left)[1]
         factor = grad.new_ones(())
     else:
         if not call.needs_grad:  # a transform that did not say so

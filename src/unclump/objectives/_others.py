@@ -1,6 +1,7 @@
 """Who else takes part in an objective: fixed points, weights, and the points of other processes."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,7 +19,7 @@ class Others:
         against: Unit points that do not move, the same on all ranks.
         weight: Of this rank's points; None for ones.
         ranks: The processes.
-        is_alone: Whether there is nobody and nothing else.
+        is_alone: Whether there are no fixed points, weights and other processes.
     """
 
     against: Float[Tensor, "*sets m d"] | None
@@ -31,7 +32,7 @@ class Others:
         """How many points do not move."""
         return 0 if self.against is None else self.against.shape[-2]
 
-    @property
+    @cached_property
     def mask(self) -> Bool[Tensor, "*sets n"] | None:
         """Which points take part; None for all."""
         return None if self.weight is None else self.weight > 0
@@ -45,21 +46,19 @@ class Others:
         """The fixed points, and then those of this process."""
         return x if self.against is None else torch.cat([self.against, x], dim=-2)
 
-    @property
+    @cached_property
     def mass(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the weights of all points, on all ranks."""
         return float(self.ranks.total) if self.weight is None else self.ranks.sum(self.weight.sum(dim=-1))
 
-    @property
+    @cached_property
     def squares(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the squared weights of all points, on all ranks."""
         return self.mass if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=-1))
 
-    @property
+    @cached_property
     def shares(self) -> Float[Tensor, "*sets n"] | float:
         """The part of every point here in a mean over all points; without weights, the same for all."""
-        return (
-            1 / self.ranks.total
-            if self.weight is None
-            else self.weight / self.ranks.sum(self.weight.sum(dim=-1, keepdim=True))
-        )
+        if self.weight is None or isinstance(self.mass, float):
+            return 1 / self.mass
+        return self.weight / self.mass.unsqueeze(-1)

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count, check_generator, check_points, check_same_dimension
+from unclump._checks import check_count, check_generator, check_points, check_same_dimension, check_table
 from unclump._precision import add_rows, exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal
@@ -49,7 +49,7 @@ def lloyd(
         tensor(0.1250)
     """
     check_points(x)
-    check_points(samples)
+    check_table(samples)
     check_same_dimension(x, samples, "samples")
     if distance is not None:
         return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean() / 2
@@ -156,17 +156,23 @@ class Lloyd(Objective):
         table, mask = others.with_fixed(x), others.mask_with_fixed
         if table.shape[-2] == 0:  # a process without rows, to which no sample is nearest
             least = others.ranks.minimum(samples.new_full(samples.shape[:-1], torch.inf))
+            value = least.square().mean(dim=-1) / 2
+            if not needs_grad:
+                return value, None
             others.ranks.is_first(least.isinf())
-            return least.square().mean(dim=-1) / 2, Pull(torch.zeros_like(x))
+            return value, Pull(torch.zeros_like(x))
         near, r2 = nearest(samples, table, mask=mask, spare=0)
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
-        least = others.ranks.minimum(measured.distance)
+        distance = measured.distance
+        if not others.is_alone:
+            distance = torch.where(r2.isinf(), torch.inf, distance)  # where all rows of a process are masked
+        least = others.ranks.minimum(distance)
         value = least.square().mean(dim=(-2, -1)) / 2
         if not needs_grad:
             return value, None
         slope = measured.slope * measured.sign * least
         if not others.is_alone:
-            mine = others.ranks.is_first(measured.distance == least) & (near >= others.fixed)
+            mine = others.ranks.is_first(distance == least) & (near >= others.fixed)
             slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
         gradient = add_rows(torch.zeros_like(x), near.squeeze(-1), measured.vector.mul_(slope))
         return value, Pull(tangent(x, gradient), inverse_norms / samples.shape[-2])

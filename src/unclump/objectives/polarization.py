@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension
+from unclump._checks import check_count, check_generator, check_kernel, check_same_dimension, check_table
 from unclump._precision import apart, push_aside, take_rows
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Gather
@@ -47,7 +47,7 @@ def polarization(
         >>> polarization(poles, Riesz(s=1.0), torch.eye(3))  # smallest on the equator, sqrt(2) from both
         tensor(-0.7071)
     """
-    check_points(starts)
+    check_table(starts)
     check_same_dimension(x, starts, "starts")
     objective = Polarization(kernel, samples=len(starts), steps=steps)
     return objective.with_draw(x, starts)

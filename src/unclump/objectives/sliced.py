@@ -184,7 +184,7 @@ class SSW(Sliced):
         value, pull = super().loss(embeddings, others, draw, needs_grad)
         count: int | Tensor = others.ranks.total + others.fixed
         if others.mask is not None:
-            count = others.ranks.sum(others.mask.sum(dim=-1)) + others.fixed
+            count = (others.ranks.sum(others.mask.sum(dim=-1)) + others.fixed).to(value.dtype)
         factor, summand = _to_ssw(count)
         if pull is not None:
             by_set = (

@@ -76,7 +76,7 @@ def largest(
     m = block.shape[-1]
     width = _WIDTH * -(-m // (_WIDTH * _MOST_PARTS))
     parts = -(-m // width)
-    if k > 2 or parts < 2:
+    if k > 2 or parts < 2 or (k == 2 and m % width != 0):  # the largest would be in two groups
         return block.topk(k, largest=not smallest)
     extreme, place, both = (torch.amin, torch.argmin, torch.min) if smallest else (torch.amax, torch.argmax, torch.max)
     step = (m - width) // (parts - 1)  # windows overlap a little where they do not fit otherwise

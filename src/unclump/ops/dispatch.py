@@ -9,9 +9,10 @@ from functools import wraps
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from unclump.ops import native
+from unclump.ops.native import has_native
+
+__all__ = ["has_native", "register"]
 
 _LIBRARY: Any = torch.library.Library("unclump", "DEF")  # type: ignore[no-untyped-call]
 
@@ -40,8 +41,3 @@ def register(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., A
         return call
 
     return decorator
-
-
-def has_native(*tensors: Tensor) -> bool:
-    """Whether the compiled loops take these tensors: plain float32 or float64 on the CPU, with values to read."""
-    return native.usable(*tensors)

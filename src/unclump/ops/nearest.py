@@ -81,6 +81,7 @@ def _nearest(
         return loops.nearest(x, y, mask, k, itself)
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True)
+        nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # with a NaN in the table, no one knows who is nearest
         there = table - mean
         here = there if y is None else x - mean
         squares = vector_norm(there, dim=-1).square_().unsqueeze(-2)
@@ -88,10 +89,11 @@ def _nearest(
             squares.masked_fill_(~mask.unsqueeze(-2), math.inf)
         if table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x):
             scores = add_product(squares, here, there.mT, beta=-0.5)
-            return _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
+            index, r2 = _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
+            return index, r2.add_(nan_or_zero)
         tables = [one.view(-1, *one.shape[-2:]) for one in (x, table, here, there, squares)]
         index, r2 = _streamed(*tables, k=k, candidates=candidates, itself=itself)
-        return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k)
+        return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k).add_(nan_or_zero)
 
 
 def _streamed(

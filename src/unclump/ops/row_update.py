@@ -64,7 +64,7 @@ def sgd_update(
         >>> sgd_update(x, grad, None, lr=math.pi / 6, momentum=0.0, retraction="exp")
         (tensor([[0.8660, 0.5000]]), None)
     """
-    v = tangent(x, grad)
+    v = tangent(x, _bounded(grad))
     if momentum_buffer is not None:
         v = momentum * momentum_buffer + v
     speed, cosine, sine = _turn(v, lr, retraction)
@@ -121,7 +121,7 @@ def adam_update(
         tensor([[0.8660, 0.5000]])
     """
     steps = steps + 1
-    grad = tangent(x, grad)
+    grad = tangent(x, _bounded(grad))
     exp_avg = torch.lerp(exp_avg, grad, 1 - betas[0])
     exp_avg_sq = torch.lerp(exp_avg_sq, vector_norm(grad, dim=-1, keepdim=True).square(), 1 - betas[1])
     first, second = (_bias_correction(beta, steps.to(x.dtype)) for beta in betas)
@@ -129,6 +129,12 @@ def adam_update(
     _, cosine, sine = _turn(exp_avg, rate, retraction)
     y = _unit(cosine * x - sine * exp_avg)
     return y, tangent(y, exp_avg), exp_avg_sq, steps
+
+
+def _bounded(grad: Points) -> Points:
+    """The gradient, whose squared length must not overflow: that of coinciding rows may be as large as a number is."""
+    most = torch.finfo(grad.dtype).max ** 0.45
+    return grad.clamp(-most, most)
 
 
 def _bias_correction(beta: float, steps: Column) -> Column:
@@ -269,7 +275,7 @@ def in_place(
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
     fused = update.func is adam_update or (update.func is sgd_update and not lazy)
-    if fused and native.usable(*numbers) and all(table.is_contiguous() for table in tables):
+    if fused and native.has_native(*numbers) and all(table.is_contiguous() for table in tables):
         several = native.threads(grad.numel(), at_least=2**13)
         named = None if rows is None else rows.contiguous()
         if update.func is adam_update:

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from unclump._library import choose, function
+from unclump._library import function, is_loadable
 
-ENABLED = choose()[0] is not None
+ENABLED = is_loadable()
 """Set to False by tests that compare both ways."""
 
 _most_threads = torch.get_num_threads
@@ -26,7 +26,7 @@ _most_threads = torch.get_num_threads
 class Loop(dict[int, Callable[..., int]]):
     """A function that the library has for float and for double, by the size of these in bytes.
 
-    It is looked up at the first use. Called with addresses and numbers it returns a status, one of `ERRORS` or zero.
+    It is looked up at the first use. Called with addresses and numbers it returns a status, zero or one of `failure`.
 
     Args:
         name: Without the prefix `unclump_` and the type.
@@ -42,10 +42,11 @@ class Loop(dict[int, Callable[..., int]]):
         return self.setdefault(itemsize, found)
 
 
-ERRORS = {
-    1: MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time"),
-    2: IndexError("expected numbers of rows of the table, got one outside of it"),
-}
+def failure(status: int) -> Exception:
+    """What a loop that returned this status could not do; see interface.hpp."""
+    if status == 1:
+        return MemoryError("expected memory for the temporaries of an operation, got none; use fewer rows at a time")
+    return IndexError("expected numbers of rows of the table, got one outside of it")
 
 
 def empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -56,7 +57,7 @@ def empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 
 
-def usable(*tensors: Tensor) -> bool:
+def has_native(*tensors: Tensor) -> bool:
     """Whether the loops can take these tensors: plain ones with values to read, all of the same precision."""
     dtype = tensors[0].dtype
     return (
@@ -66,6 +67,12 @@ def usable(*tensors: Tensor) -> bool:
         and torch._C._functorch.peek_interpreter_stack() is None  # torch.func's tensors have no memory of their own
         and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype for x in tensors)
     )
+
+
+def check_alike(x: Tensor, y: Tensor | None) -> None:
+    """Raise unless the others are as many sets as the points, of the same dimension: loops would read beyond them."""
+    if y is not None and (y.shape[:-2], y.shape[-1]) != (x.shape[:-2], x.shape[-1]):
+        raise ValueError(f"expected others of shape (..., m, {x.shape[-1]}) for {tuple(x.shape)}, got {tuple(y.shape)}")
 
 
 def threads(count: int, *, at_least: int) -> int:

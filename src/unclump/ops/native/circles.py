@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.geometry.circles import Circles
-from unclump.ops.native import ERRORS, Loop, empty, threads
+from unclump.ops.native import Loop, empty, failure, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
@@ -18,11 +18,11 @@ _COMBINE = Loop("combine", "ppppiiidi")
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     *sets, n, d = x.shape
-    x, vectors, found = x.contiguous(), _vectors(circles, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, found = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
     for table, there in zip(_each(x, 2), _each(found, 3), strict=True):
         if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), there, *sizes):
-            raise ERRORS[status]
+            raise failure(status)
     return found
 
 
@@ -31,12 +31,12 @@ def even_spacing(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]]:
     """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
     *sets, n, d = x.shape
-    x, vectors, found = x.contiguous(), _vectors(circles, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, found = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
     for table, there, value in zip(_each(x, 2), _each(found, 3), _each(values, 0), strict=True):
         if status := _SPACING[x.itemsize](table, *_addresses(vectors), there, value, *sizes):
-            raise ERRORS[status]
+            raise failure(status)
     return values, found
 
 
@@ -45,12 +45,12 @@ def combine(
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     *sets, _, _, n = coefficients.shape
-    given, vectors = coefficients.contiguous(), _vectors(circles, d)
+    given, vectors = coefficients.contiguous(), _vectors(circles, coefficients, d)
     gradient = empty((*sets, n, d), given.dtype)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
     for rows, there in zip(_each(given, 3), _each(gradient, 2), strict=True):
         if status := _COMBINE[given.itemsize](rows, *_addresses(vectors), there, *sizes):
-            raise ERRORS[status]
+            raise failure(status)
     return gradient
 
 
@@ -61,11 +61,20 @@ def _each(x: Tensor, dimensions: int) -> list[int]:
     return [x.data_ptr() + part * size for part in range(math.prod(x.shape[:leading]))]
 
 
-def _vectors(circles: Circles, d: int) -> Tensor:
+def _vectors(circles: Circles, x: Tensor, d: int) -> Tensor:
     """The vectors of all circles in one table, or the numbers of their axes, which must be there."""
     if circles.is_floating_point():
+        if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
+            raise ValueError(
+                f"expected circles of shape (k, 2, {d}) and {x.dtype} on the CPU, got {tuple(circles.shape)} and "
+                f"{circles.dtype} on {circles.device}; draw them with great_circles(k, {d})"
+            )
         return circles.contiguous()
-    circles = circles.long().contiguous()
+    if circles.shape[1:] != (2,):
+        raise ValueError(
+            f"expected axes of shape (k, 2), got {tuple(circles.shape)}; draw them with axis_circles(k, {d})"
+        )
+    circles = circles.to(x.device, torch.long).contiguous()
     least, largest = torch.aminmax(circles)
     if least < 0 or largest >= d:
         raise ValueError(

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
-from unclump.ops.native import ERRORS, Loop, empty, threads
+from unclump.ops.native import Loop, check_alike, empty, failure, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
@@ -29,9 +29,13 @@ class Code(NamedTuple):
     offset: float
 
 
-@lru_cache(maxsize=256)
 def code_of(kernel: Kernel, dtype: torch.dtype) -> Code | None:
     """The kernel for the loops; None for one of the user's own, or too steep for what products leave of its digits."""
+    return _code_of(kernel, dtype) if type(kernel) in (Gaussian, Laplace, Riesz, Relative) else None
+
+
+@lru_cache(maxsize=256)
+def _code_of(kernel: Kernel, dtype: torch.dtype) -> Code | None:
     relative = type(kernel) is Relative
     bare = kernel.kernel if isinstance(kernel, Relative) and relative else kernel
     code = form_of(bare)
@@ -73,7 +77,7 @@ def mean_over_pairs(
     values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD)):
-        raise ERRORS[status]
+        raise failure(status)
     return values, gradient
 
 
@@ -84,6 +88,7 @@ def kernel_sum(
     """`unclump.ops.kernel_sum.kernel_sum` of sets."""
     x, y = x.contiguous(), y if y is None else y.contiguous()
     *sets, n, d = x.shape
+    check_alike(x, y)
     m = n if y is None else y.shape[-2]
     among = 0 <= itself <= m - n
     weights: tuple[Tensor, ...] = ()
@@ -100,5 +105,5 @@ def kernel_sum(
     factor = 4.0 if among and not weights else 2.0
     several = threads(n * m, at_least=_A_THREAD)
     if status := _SUM[x.itemsize](*given, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
-        raise ERRORS[status]
+        raise failure(status)
     return sums, gradient

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump.ops.native import ERRORS, Loop, empty, threads, usable
+from unclump.ops.native import Loop, check_alike, empty, failure, has_native, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _DISTANCES = {"chordal": 0, "geodesic": 1, "squared": 2}
@@ -25,13 +25,14 @@ def nearest(
     """`unclump.ops.nearest.nearest` of sets."""
     x, y, mask = x.contiguous(), y if y is None else y.contiguous(), mask if mask is None else mask.contiguous()
     *sets, n, d = x.shape
+    check_alike(x, y)
     m = n if y is None else y.shape[-2]
     index, r2 = x.new_empty((*sets, n, k), dtype=torch.long), x.new_empty((*sets, n, k))
     addresses = (None if table is None else table.data_ptr() for table in (x, y, mask, index, r2))
     if status := _NEAREST[x.itemsize](
         *addresses, math.prod(sets), n, m, d, k, itself, threads(n * m, at_least=_A_THREAD)
     ):
-        raise ERRORS[status]
+        raise failure(status)
     return index, r2
 
 
@@ -42,7 +43,7 @@ def fused_mean_of_nearest(
 
     With the gradient by the embeddings; None where no loop does it.
     """
-    if not usable(embeddings):
+    if not has_native(embeddings):
         return None
     x = embeddings.contiguous()
     *sets, n, d = x.shape
@@ -50,7 +51,7 @@ def fused_mean_of_nearest(
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * n, at_least=_A_THREAD)
     if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several):
-        raise ERRORS[status]
+        raise failure(status)
     return values, gradient
 
 
@@ -58,15 +59,17 @@ def fused_quantisation_error(
     embeddings: Float[Tensor, "*sets n d"], samples: Float[Tensor, "m d"], *, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None] | None:
     """Half the mean squared angle of the samples' directions to the nearest of the embeddings'; the same otherwise."""
-    if not usable(embeddings, samples):
+    if not has_native(embeddings, samples):
         return None
     x, samples = embeddings.contiguous(), samples.contiguous()
     *sets, n, d = x.shape
+    if samples.ndim != 2 or samples.shape[1] != d:
+        raise ValueError(f"expected samples of shape (m, {d}), got {tuple(samples.shape)}")
     values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     results = values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * len(samples), at_least=_A_THREAD)
     if status := _ERROR[x.itemsize](
         x.data_ptr(), samples.data_ptr(), *results, math.prod(sets), n, len(samples), d, several
     ):
-        raise ERRORS[status]
+        raise failure(status)
     return values, gradient

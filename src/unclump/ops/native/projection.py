@@ -3,7 +3,7 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.ops.native import ERRORS, Loop, empty, threads
+from unclump.ops.native import Loop, empty, failure, threads
 
 A_THREAD = 2**13
 """Entries that are worth a thread: a hundredth of a millisecond."""
@@ -17,7 +17,7 @@ def project(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], Fl
     y, inverse = empty(x.shape, x.dtype), x.new_empty((*x.shape[:-1], 1))
     sizes = inverse.numel(), x.shape[-1], threads(x.numel(), at_least=A_THREAD)
     if status := _PROJECT[x.itemsize](x.data_ptr(), y.data_ptr(), inverse.data_ptr(), *sizes):
-        raise ERRORS[status]
+        raise failure(status)
     return y, inverse
 
 
@@ -29,5 +29,5 @@ def project_back(
     result = empty(y.shape, y.dtype)
     sizes = inverse.numel(), y.shape[-1], threads(y.numel(), at_least=A_THREAD)
     if status := _BACK[y.itemsize](y.data_ptr(), inverse.data_ptr(), grad.data_ptr(), result.data_ptr(), *sizes):
-        raise ERRORS[status]
+        raise failure(status)
     return result

@@ -3,7 +3,7 @@ r"""The update rules of `unclump.ops.row_update`, one pass over the rows, in pla
 import torch
 from torch import Tensor
 
-from unclump.ops.native import ERRORS, Loop
+from unclump.ops.native import Loop, failure
 
 _SGD, _ADAM = Loop("sgd", "ppppiiiddii"), Loop("adam", "ppppppiiiiddddii")
 
@@ -22,7 +22,7 @@ def sgd_update(
     """`row_update.sgd_update`: on all rows, or on those named, by the sum of each one's gradients."""
     addresses = (None if table is None else table.data_ptr() for table in (x, grad, momentum_buffer, rows))
     if status := _SGD[x.itemsize](*addresses, len(x), *grad.shape, lr, momentum, retraction == "exp", threads):
-        raise ERRORS[status]
+        raise failure(status)
     # Autograd must refuse a backward pass through values that are no longer there.
     torch.autograd.graph.increment_version([table for table in (x, momentum_buffer) if table is not None])
 
@@ -49,5 +49,5 @@ def adam_update(
     addresses = *(table.data_ptr() for table in tables), None if rows is None else rows.data_ptr()
     choices = lazy, lr, *betas, eps, retraction == "exp"
     if status := _ADAM[x.itemsize](*addresses, len(x), *grad.shape, *choices, threads):
-        raise ERRORS[status]
+        raise failure(status)
     torch.autograd.graph.increment_version([x, exp_avg, exp_avg_sq, steps])
