@@ -411,6 +411,30 @@ def test_kernel_sums_at_any_size(kernel, dtype):
 
 
 @each_dtype
+@pytest.mark.parametrize("kernel", [Riesz(1.0), Laplace(), Gaussian(2.0), Riesz(1.0, "geodesic")], ids=repr)
+def test_rows_that_say_nothing_of_the_table_cost_near_pairs_no_digits(kernel, dtype):
+    """Every other row is zero and masked, or they all coincide; of the rest, each has a twin."""
+    random = seeded(0)
+    x = project(torch.randn(256, 8, generator=random, dtype=torch.float64))
+    twins = project(x + 1e-4 * torch.randn(256, 8, generator=random, dtype=torch.float64)).to(dtype)
+    x = x.to(dtype)
+    among = torch.stack([torch.zeros(512, 8, dtype=dtype), torch.cat([x, twins])], dim=1).view(1, 1024, 8)
+    mask = (torch.arange(1024) % 2).to(dtype).unsqueeze(0)
+    sums, gradient = kernel_sum(among, kernel, right=mask, left=mask)
+    exact = among[:, 1::2].double()
+    found = [(sums[:, 1::2], tangent(exact, gradient[:, 1::2].double()), by_definition(exact, kernel))]
+    others = torch.stack([x[:1].expand(256, 8), twins], dim=1).view(1, 512, 8).repeat(1, 2, 1)
+    sums, gradient = kernel_sum(x[1:].unsqueeze(0), kernel, y=others)
+    exact = x[1:].unsqueeze(0).double()
+    found.append((sums, tangent(exact, gradient.double()), by_definition(exact, kernel, y=others.double())))
+    limit = 5e-6 if dtype is torch.float32 else 1e-12
+    for sums, force, (expected, expected_force) in found:
+        assert_close(sums.double(), expected, rtol=limit, atol=0)
+        off = (force - expected_force).norm(dim=-1) / expected_force.norm(dim=-1)
+        assert off.max() < 20 * limit
+
+
+@each_dtype
 @pytest.mark.parametrize("seed", range(12))
 def test_lloyd_at_any_size(seed, dtype, monkeypatch):
     random = seeded(seed)
