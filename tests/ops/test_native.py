@@ -10,7 +10,9 @@ from tests.cases import value_and_gradient
 from unclump import (
     Energy,
     Gaussian,
+    KoLeo,
     Laplace,
+    MaxMin,
     Riesz,
     SphereAdam,
     SphereSGD,
@@ -359,6 +361,24 @@ def test_nearest_at_any_size(seed, dtype, monkeypatch):
         assert_close(measured[r2 < math.inf], r2[r2 < math.inf], rtol=1e-4, atol=0)
         if "mask" in given and given["mask"] is not None:
             assert torch.gather(given["mask"], 1, index.flatten(1)).view_as(index)[r2 < math.inf].all()
+
+
+@each_dtype
+@pytest.mark.parametrize(("n", "bad"), [(2, 1), (40, 13), (1300, 600)])
+def test_nan_in_a_table_reaches_everyone_who_searches_it(n, bad, dtype):
+    x = torch.randn(n, 6, generator=seeded(n), dtype=dtype)
+    samples = torch.randn(50, 6, generator=seeded(0), dtype=dtype)
+    mask = torch.ones(n, dtype=torch.bool)
+    x[bad, 2] = torch.nan
+    assert nearest(x, k=2)[1].isnan().all()
+    index, r2 = nearest(samples, x, mask=mask, itself=0)
+    assert r2.isnan().all()
+    assert ((index >= 0) & (index < n)).all()
+    mask[bad] = False
+    assert nearest(samples, x, mask=mask)[1].isfinite().all()
+    for loss in (KoLeo(), MaxMin(), lambda x: lloyd(x, samples)):
+        assert loss(x).isnan()
+        assert value_and_gradient(loss, x)[1].isnan().any()
 
 
 def by_definition(x, kernel, y=None, *, itself=None, right=None, left=None):
