@@ -14,7 +14,7 @@ import torch
 from unclump import Gaussian, Laplace, Riesz
 from unclump import _library as library
 from unclump.codes.search.hops import hop
-from unclump.codes.search.loops import anneal, energy, polish, soft_maximum, solve_skyline
+from unclump.codes.search.loops import anneal, energy, polish, smallest_squared_chord, soft_maximum, solve_skyline
 from unclump.codes.search.solver import minimal_energy, solve
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
@@ -311,6 +311,15 @@ def test_bad_arrays_never_reach_the_loops():
 
 def test_points_that_are_not_numbers_end_the_loops():
     x = np.full((9, 3), np.nan)
-    anneal(x, 4.0, 2048.0, 50, 1e-3, 0.5, GO)
-    polish(x, 1.25, 10, GO)
+    assert anneal(x, 4.0, 2048.0, 50, 1e-3, 0.5, GO) == 0
+    assert polish(x, 1.25, 10, GO) == 0
     assert np.isnan(x).all()
+
+
+@pytest.mark.parametrize("n", [2, 9, 16])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_point_that_is_no_number_makes_the_worst_code(n, bad):
+    x = random_points(n, 3)
+    assert smallest_squared_chord(x) > 0
+    x[-1, 1] = bad
+    assert smallest_squared_chord(x) == 0

@@ -98,8 +98,8 @@ V angle_of(const V& along, const V& across) {
     return across < zero ? -angle : angle;
 }
 
-// Sums in double of what `add(i, totals)` adds up for the vectors from i on, in parts that single precision can hold;
-// arrays are read up to a whole vector.
+// The sum in double of the vectors that `add(i)` gives for the entries from i on, in parts that single precision can
+// hold; arrays are read up to a whole vector.
 template <class T, class Add>
 double sum_in_parts(Index n, const Add& add) {
     double total = 0;

@@ -1,5 +1,5 @@
 // What Python sees: plain C functions, two of each, for float and for double. They return 0; 1 without memory;
-// 2 if a number of a row is none.
+// 2 if a row number is out of range.
 #pragma once
 
 #include <cstdint>

@@ -54,7 +54,7 @@ class KernelSum {
         constexpr T rounding = std::numeric_limits<T>::epsilon();
         const bool smooth = kernel.form == Form::gaussian && kernel.metric == Metric::chordal;
         const T near = sizeof(T) == 4 ? T(0.1) : T(0.01);
-        low_ = std::min(centre_.spread(), T(1)) * (smooth ? 128 * rounding : near);
+        near_ = smooth ? 128 * rounding : near;
         high_ = kernel.metric == Metric::geodesic ? 4 - near : infinity<T>;
         std::fill(sums.get(), sums.get() + points.n, 0.0);
         std::fill(slopes.get(), slopes.get() + points.n, 0.0);
@@ -200,11 +200,12 @@ class KernelSum {
         const T right = weighted ? points_.weights.right[row] : T(1);
         T* __restrict entries = here.entries + j * block_stride;
         const auto lane_numbers = numbers_from<T>(0);
-        const Vector<T> none = {}, one = fill(T(1)), unknown = fill(infinity<T>);
+        const Vector<T> none = {}, one = fill(T(1)), unknown = fill(infinity<T>), most = fill(near_);
         Vector<T> sum_of_values = {}, sum_of_slopes = {}, far_pairs = {};
         for (Index i = 0; i < reach; i += lanes<T>) {
-            const Vector<T> r2 = (square + load(columns_.squares.get() + here.column + i)) - 2 * load(entries + i);
-            auto far = (r2 > low_) & (r2 < high_);
+            const Vector<T> squares = square + load(columns_.squares.get() + here.column + i);
+            const Vector<T> r2 = squares - 2 * load(entries + i), near = near_ / 2 * squares;
+            auto far = (r2 > (near < most ? near : most)) & (r2 < high_);
             Vector<T> otherwise = unknown;
             if (i + lanes<T> > limit || meets_itself) {
                 auto pair = lane_numbers < static_cast<Integer<T>>(limit - i);
@@ -232,7 +233,8 @@ class KernelSum {
         sums[row] += static_cast<double>(sum<T>(sum_of_values));
         slopes[row] += static_cast<double>(sum<T>(sum_of_slopes));
         const Index pairs = limit - (meets_itself ? 1 : 0);
-        for (Index i = 0; i < limit && sum<T>(far_pairs) != static_cast<T>(pairs); ++i) {
+        if (sum<T>(far_pairs) == static_cast<T>(pairs)) return;
+        for (Index i = 0; i < limit; ++i) {
             if (entries[i] != infinity<T>) continue;
             entries[i] = 0;
             add_near<K>(row, here.column + i);
@@ -316,7 +318,9 @@ class KernelSum {
     Buffer<T> left_there_, right_there_;
     std::unique_ptr<Slices<T>> column_slices_;
     void (KernelSum::*evaluate_)(const Block&);
-    T low_, high_;  // squared chords between these are those of far pairs
+    // Far pairs have squared chords above `near_` times the mean of both points' squared norms, which bounds the
+    // rounding of products, or of one if that is less; and below `high_`.
+    T near_, high_;
 
   public:
     Buffer<double> sums, slopes;  // of every point, over the others

@@ -65,12 +65,14 @@ class NearestSearch {
           points_(others_ ? *others_ : table_),
           halves_(table_.count * width) {
         for (Index j = 0; j < table_.count * width; ++j) {
-            halves_[j] = j < m && (mask == nullptr || mask[j]) ? table_.squares[j] / 2 : infinity<T>;
+            const bool counts = j < m && (mask == nullptr || mask[j]);
+            halves_[j] = counts ? table_.squares[j] / 2 : infinity<T>;
+            has_nan_ |= counts && !(table_.squares[j] < infinity<T>);
         }
     }
 
     // Row numbers of the k nearest, the nearest first, and squared chords; number 0, infinitely far, if there are
-    // fewer.
+    // fewer. If a row that counts is not finite, the numbers are those of the others, and all squared chords are NaN.
     void find(Index k, Index* index, T* r2) {
         BestPanels<T> best(points_.count * width, std::min(k + 1, table_.count));
         if (others_) {
@@ -91,6 +93,7 @@ class NearestSearch {
         }
         in_parallel(points_.n, threads_, [&](Index start, Index stop) {
             for (Index i = start; i < stop; ++i) measure(i, k, best, index + i * k, r2 + i * k);
+            if (has_nan_) std::fill(r2 + start * k, r2 + stop * k, std::numeric_limits<T>::quiet_NaN());
         });
     }
 
@@ -190,5 +193,6 @@ class NearestSearch {
     Panels<T> table_;
     std::unique_ptr<Panels<T>> others_;  // where the points are not the table
     const Panels<T>& points_;
-    Buffer<T> halves_;  // of the table's squared norms; infinity for rows that are nobody's neighbour
+    Buffer<T> halves_;      // of the table's squared norms; infinity for rows that do not count
+    bool has_nan_ = false;  // or infinity, in a row that counts
 };

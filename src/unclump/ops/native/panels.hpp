@@ -5,24 +5,29 @@
 #include "team.hpp"
 #include "tile.hpp"
 
-// The mean of the rows with finite norms, and the mean squared distance to it: of some hundred rows, for any point near
-// the middle will do.
+// The mean of the rows with finite norms, but for rows of zeros, as masked ones are; and the mean squared distance to
+// it. Some hundred rows, for any point near the middle will do: at multiples of the golden section, which meet no
+// pattern of the table.
 template <class T>
 class Centre {
   public:
     Centre(const T* x, Index n, Index d) : point_(d) {
-        const Index step = std::max<Index>(1, n / 512);
+        constexpr Index most = 1024;
+        const Index tried = std::min(n, most);
+        const T* rows[most];
         Index count = 0;
         std::fill(point_.get(), point_.get() + d, T(0));
-        for (Index i = 0; i < n; i += step) {
-            if (!(dot(x + i * d, x + i * d, d) < infinity<T>)) continue;
-            for (Index j = 0; j < d; ++j) point_[j] += x[i * d + j];
-            ++count;
+        for (Index i = 0; i < tried; ++i) {
+            const auto part = static_cast<std::uint32_t>(i) * 0x9E3779B9u;  // of the table, in units of 2^-32
+            const T* row = x + (n <= most ? i : static_cast<Index>(part * static_cast<std::uint64_t>(n) >> 32)) * d;
+            const T square = dot(row, row, d);
+            if (!(square > 0 && square < infinity<T>)) continue;
+            for (Index j = 0; j < d; ++j) point_[j] += row[j];
+            rows[count++] = row;
         }
         for (Index j = 0; j < d && count > 0; ++j) point_[j] /= static_cast<T>(count);
-        for (Index i = 0; i < n; i += step) {
-            const T square = squared_chord(x + i * d, point_.get(), d);
-            if (square < infinity<T>) spread_ += square / static_cast<T>(std::max<Index>(count, 1));
+        for (Index i = 0; i < count; ++i) {
+            spread_ += squared_chord(rows[i], point_.get(), d) / static_cast<T>(count);
         }
     }
     const T* point() const { return point_.get(); }

@@ -81,18 +81,48 @@ class Gradients {
     std::unique_ptr<Buffer<T>> sums_;
 };
 
+// Entries of gradients are taken to be no larger, so that sums of their squares do not overflow.
+template <class T>
+const T largest_entry = static_cast<T>(std::pow(static_cast<double>(std::numeric_limits<T>::max()), 0.45));
+
+// An entry or a vector of them, within the bound; NaN stays. Gradients that fit, almost all, are taken as they are.
+template <bool fits, class T, class V>
+V bounded(const V& entry) {
+    if constexpr (fits) {
+        return entry;
+    } else {
+        const V most = largest_entry<T> + V{}, least = -most, above = entry < least ? least : entry;
+        return above > most ? most : above;
+    }
+}
+
+// The product of x and the gradient. False if the gradient was taken to fit and, by the sum of its squares, may not.
+template <bool fits, class T>
+bool multiply(const T* x, const T* grad, Index d, T& product) {
+    T totals[2];
+    reduce<T, 2>(d, totals, [=](const auto& at, auto& total) {
+        const auto entry = bounded<fits, T>(at(grad));
+        total[0] += at(x) * entry;
+        total[1] += entry * entry;
+    });
+    product = totals[0];
+    return !fits || totals[1] <= largest_entry<T> * largest_entry<T>;
+}
+
 struct Sgd {
     double lr, momentum;
     bool exact;
 };
 
-template <class T>
+template <class T, bool fits = true>
 void sgd_row(T* __restrict x, const T* __restrict grad, T* __restrict buffer, Index d, const Sgd& choices) {
-    const T radial = dot<T>(x, grad, d), momentum = buffer == nullptr ? T(0) : static_cast<T>(choices.momentum);
+    T product;
+    if (!multiply<fits>(x, grad, d, product)) return sgd_row<T, false>(x, grad, buffer, d, choices);
+    const T radial = product, momentum = buffer == nullptr ? T(0) : static_cast<T>(choices.momentum);
     const T* const kept = buffer == nullptr ? grad : buffer;  // read, and taken zero times, without momentum
     // What to step against: the tangent part of the gradient, and the momentum so far.
     const auto velocity = [=](const auto& at) {
-        const auto tangent = at(grad) - radial * at(static_cast<const T*>(x));
+        const auto tangent = bounded<fits, T>(at(grad)) - radial * at(static_cast<const T*>(x));
         return momentum == 0 ? tangent : tangent + momentum * at(kept);
     };
     T speed[1], squared[1];
@@ -147,14 +177,15 @@ bool has_gradient(const T* grad, Index d) {
 }
 
 // The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
-template <class T>
+template <class T, bool fits = true>
 void add_moment(const T* __restrict x, const T* __restrict grad, T* __restrict moment, Index d, T share, T& speed,
                 T& length) {
-    const T radial = dot(x, grad, d);
+    T radial;
+    if (!multiply<fits>(x, grad, d, radial)) return add_moment<T, false>(x, grad, moment, d, share, speed, length);
     Vector<T> speeds = {}, lengths = {};
     Index j = 0;
     for (; j + lanes<T> <= d; j += lanes<T>) {
-        const Vector<T> tangent = load(grad + j) - radial * load(x + j), before = load(moment + j);
+        const Vector<T> tangent = bounded<fits, T>(load(grad + j)) - radial * load(x + j), before = load(moment + j);
         const Vector<T> after = before + share * (tangent - before);
         store<T>(moment + j, after);
         speeds += tangent * tangent;
@@ -163,7 +194,8 @@ void add_moment(const T* __restrict x, const T* __restrict grad, T* __restrict m
     speed = sum<T>(speeds);
     length = sum<T>(lengths);
     for (; j < d; ++j) {
-        const T tangent = grad[j] - radial * x[j], after = moment[j] + share * (tangent - moment[j]);
+        const T tangent = bounded<fits, T>(grad[j]) - radial * x[j];
+        const T after = moment[j] + share * (tangent - moment[j]);
         moment[j] = after;
         speed += tangent * tangent;
         length += after * after;

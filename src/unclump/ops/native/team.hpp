@@ -42,8 +42,8 @@ class PairsOfPieces {
             body(slot, start(one), start(one + 1), start(other), start(other + 1));
         };
         for_each(pieces_, threads_, [&](Index piece) { call(piece, piece, piece); });
-        // As at a tournament: one stays, the others move on by a place after every round, and everybody meets
-        // everybody.
+        // As at a tournament: one piece stays, the others move on by a place after every round, until every two have
+        // met.
         const Index around = pieces_ - 1;
         for (Index round = 0; round < around; ++round) {
             for_each(pieces_ / 2, threads_, [&](Index table) {

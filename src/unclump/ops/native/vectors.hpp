@@ -90,8 +90,8 @@ inline T largest(const Vector<T>& vector) {
     return fold_halves<T, vector_bytes>(vector, [](const auto& a, const auto& b) { return larger(a, b); });
 }
 
-// The one reduction: the sums over i < count of as many terms as `add(i, part, totals)` adds to, where `part` is a
-// vector's or a number's worth of entries. Whole vectors first, then what is left one by one.
+// The one reduction: sums over the entries of arrays, as many as `term(at, totals)` adds to, where `at(array)` is a
+// vector of entries or a single one. Whole vectors first, then what is left one by one.
 template <class T, int terms, class Term>
 inline void reduce(Index count, T (&totals)[terms], const Term& term) {
     Vector<T> partial[terms] = {};

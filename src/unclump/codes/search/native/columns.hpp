@@ -86,6 +86,13 @@ inline double longest(const Columns& a) {
     return std::sqrt(largest<double>(square));
 }
 
+// Whether no entry is infinite or NaN, of which the difference to itself is NaN.
+inline bool is_finite(const Columns& a) {
+    Pack differences{};
+    for (Index i = 0; i < a.size(); i += kLanes) differences += load(a.data() + i) - load(a.data() + i);
+    return sum<double>(differences) == 0;
+}
+
 // Divides the points by their norms; zero stays zero.
 inline void normalise(Columns& x) {
     for (Index i = 0; i < x.n; i += kLanes) {

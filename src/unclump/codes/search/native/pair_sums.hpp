@@ -77,7 +77,7 @@ void visit_cosines(const Columns& x, Visit visit) {
         }
 }
 
-// The cosine of the closest pair; -1 if there is none, or points are NaN.
+// The cosine of the closest pair, where pairs with NaN do not count; -1 if there is none.
 inline double largest_cosine(const Columns& x) {
     Pack running = fill(-1.0);
     visit_cosines(x, [&](Index, Index, Pack cosine, Mask is_later) {
@@ -118,8 +118,10 @@ inline Pairs near_pairs(const Columns& x, double threshold) {
     return pairs;
 }
 
-// The smallest squared chord, from coordinate differences of the closest pairs.
+// The smallest squared chord, from coordinate differences of the closest pairs; of points that are not finite zero, as
+// of the worst code. NaN would say that memory is short.
 inline double smallest_squared_chord(const Columns& x) {
+    if (!is_finite(x)) return 0;
     double smallest = 4;
     near_pairs(x, largest_cosine(x) - 1e-9).visit([&](Index i, Index j, Index) {
         smallest = std::min(smallest, squared_chord(x, i, j));
