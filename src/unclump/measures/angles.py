@@ -339,7 +339,7 @@ def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone, low
         counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
         for values in stream():
             below += (values < low).sum().cpu()
-            inside = values[(values >= low) & (values < low + width)]
+            inside = values[(values >= low) & (values - low < width)]
             counts += torch.bincount(((inside - low) * (_BINS / width)).long(), minlength=_BINS).cpu()
         up_to = (ranks.sum(torch.cat([below, counts]))).cumsum(0)
         if not up_to[0] <= rank < up_to[-1]:
@@ -352,7 +352,7 @@ def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone, low
             # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
             kept, filled = torch.empty(count, dtype=torch.float64), 0
             for values in stream():
-                found = values[(values >= low) & (values < low + width)]
+                found = values[(values >= low) & (values - low < width)]
                 kept[filled : filled + len(found)] = found
                 filled += len(found)
             return kept.sort().values[place:]
