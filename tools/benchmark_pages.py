@@ -280,6 +280,10 @@ norm of the gradient, of the whole table; a dash is a gradient or value that is 
 Unit rows that are stored in float32 are rounded, by about 6e-8. The direction between two of them that are θ apart is
 then known to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
 
+Without compiled loops an objective selects the nearest neighbour by one product in float32, and measures it by
+differences: of several neighbours whose squared chords differ by less than about 2e-7 any may be the one. The compiled
+loops and all measures look at more.
+
 Errors of order one have two causes: pairs within the precision of float32, which are taken to be further apart than
 they are, so that they separate; and gradients that are not determined in float64 either: of a determinant that
 vanishes (LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is

@@ -251,7 +251,7 @@ class _Evaluate(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
         # Where the embeddings' values are not needed again they are not saved, and may change in place.
-        twice = ctx.call.objective.supports_second_derivatives
+        twice = ctx.call.objective.supports_second_derivatives and ctx.call.reduction == "mean"
         ctx.sources = () if twice else (embeddings,)
         again = twice or not ctx.call.needs_grad
         ctx.save_for_backward(embeddings if again else None, against, weight, draw, *output[1:])

@@ -1,7 +1,6 @@
 """Who else takes part in an objective: fixed points, weights, and the points of other processes."""
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float
@@ -32,7 +31,7 @@ class Others:
         """How many points do not move."""
         return 0 if self.against is None else self.against.shape[-2]
 
-    @cached_property
+    @property
     def mask(self) -> Bool[Tensor, "*sets n"] | None:
         """Which points take part; None for all."""
         return None if self.weight is None else self.weight > 0
@@ -46,17 +45,17 @@ class Others:
         """The fixed points, and then those of this process."""
         return x if self.against is None else torch.cat([self.against, x], dim=-2)
 
-    @cached_property
+    @property
     def mass(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the weights of all points, on all ranks."""
         return float(self.ranks.total) if self.weight is None else self.ranks.sum(self.weight.sum(dim=-1))
 
-    @cached_property
+    @property
     def squares(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the squared weights of all points, on all ranks."""
         return self.mass if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=-1))
 
-    @cached_property
+    @property
     def shares(self) -> Float[Tensor, "*sets n"] | float:
         """The part of every point here in a mean over all points; without weights, the same for all."""
         if self.weight is None or isinstance(self.mass, float):

@@ -185,8 +185,10 @@ class Energy(Objective):
     def terms(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        scale = others.mass / _pairs_among(others)
-        scale = scale.unsqueeze(-1) if isinstance(scale, Tensor) else scale
+        pairs = _pairs_among(others)
+        scale = others.mass / pairs
+        if isinstance(pairs, Tensor) and isinstance(scale, Tensor):  # zero where there is no pair
+            scale = torch.where(pairs > 0, scale, 0).unsqueeze(-1)
         weights = None if left is None else left * scale
         sums, pull = _sums_among(embeddings, self.kernel, others, weights, left is not None)
         return sums * scale, pull
