@@ -61,8 +61,8 @@ def measure(
         angle = torch.atan2(short, long).mul_(2)
         # Zero over zero: of a point and itself, or its antipode.
         slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
-        distance = torch.where(far, math.pi - angle, angle).masked_fill_(r2.isnan(), math.nan)
-        return Measured(distance, vector, slope, sign)
+        turn = torch.where(far, math.pi - angle, angle).masked_fill_(r2.isnan(), math.nan)
+        return Measured(turn, vector, slope, sign)
     vector, chord = x - others, r2.sqrt()
     if follows is not None:
         _take_apart(vector, x, chord, chord == 0, follows)
