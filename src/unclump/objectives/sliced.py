@@ -193,11 +193,4 @@ class SSW(Sliced):
             pull = Pull(pull.vectors, by_set if pull.scale is None else by_set * pull.scale)
         return value * factor + summand, pull
 
-    def terms(
-        self,
-        embeddings: Float[Tensor, "*sets n d"],
-        others: Others,
-        draw: Circles,
-        left: Float[Tensor, "*sets n"] | None,
-    ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        return Objective.terms(self, embeddings, others, draw, left)
+    terms = Objective.terms  # refused: a square distance to the uniform distribution is no sum over points

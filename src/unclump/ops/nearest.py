@@ -81,7 +81,7 @@ def _nearest(
         return loops.nearest(x, y, mask, k, itself)
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True)
-        nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # with a NaN in the table, no one knows who is nearest
+        nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # a NaN in the table makes every squared chord NaN
         there = table - mean
         here = there if y is None else x - mean
         squares = vector_norm(there, dim=-1).square_().unsqueeze(-2)

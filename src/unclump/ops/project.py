@@ -53,17 +53,13 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
     return y, norm.reciprocal_().div_(scale).clamp_max_(torch.finfo(x.dtype).max)
 
 
+@register(
+    "unit_rows_backward(Tensor y, Tensor inverse_norms, Tensor grad) -> Tensor", lambda y, *_: torch.empty_like(y)
+)
 def unit_rows_backward(
     y: Float[Tensor, "*shape d"], inverse_norms: Float[Tensor, "*shape 1"], grad: Float[Tensor, "*shape d"]
 ) -> Float[Tensor, "*shape d"]:
     """The gradient by the rows of the gradient by their directions."""
-    return _unit_rows_backward(y, inverse_norms, grad)  # type: ignore[no-any-return]
-
-
-@register(
-    "unit_rows_backward(Tensor y, Tensor inverse_norms, Tensor grad) -> Tensor", lambda y, *_: torch.empty_like(y)
-)
-def _unit_rows_backward(y: Tensor, inverse_norms: Tensor, grad: Tensor) -> Tensor:
     if has_native(y, inverse_norms, grad):
         return projection.project_back(y, inverse_norms, grad)
     return tangent(y, grad).mul_(inverse_norms)
@@ -87,7 +83,7 @@ class _Project(torch.autograd.Function):
             y = unit(x)  # a second derivative: the same formula, by operations that have one
             norms = (x * y).sum(dim=-1, keepdim=True)
             return tangent(y, grad_output) / torch.where(norms > 0, norms, torch.inf)
-        return unit_rows_backward(y, inverse_norms, grad_output)
+        return unit_rows_backward(y, inverse_norms, grad_output)  # type: ignore[no-any-return]
 
     @staticmethod
     def jvp(ctx: Any, direction: Tensor) -> tuple[Tensor, None]:
