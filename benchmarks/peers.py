@@ -44,7 +44,7 @@ def sliced(x, p, q):
     with torch.no_grad():
         ranks = theta.argsort(dim=0).argsort(dim=0)
         target = theta.mean(dim=0) + even[ranks]
-    return (theta - target).square().sum(dim=0).mean() / 2
+    return (theta - target).square().mean() / 2
 
 
 def sliced_axes(x, circles=13):

@@ -147,9 +147,10 @@ def sliced(embeddings, queue=None, mask=None, *, circles=None):
         even = (2 * rank + (1 - n)) * (math.pi / n)
         target = even + (angles if mask is None else torch.where(present, angles, 0.0)).sum(dim=-1, keepdim=True) / n
     gaps = angles - target if mask is None else torch.where(present, angles - target, 0.0)
-    return gaps.square().sum(dim=-1).mean(dim=-1) / 2
+    squares = gaps.square().sum(dim=-1).mean(dim=-1)
+    return squares / (2 * (n if mask is None else mask.sum(dim=-1)))
 
 
 def ssw(embeddings, queue=None, mask=None, *, circles=None):
     n = embeddings.shape[-2] + (0 if queue is None else queue.shape[-2]) if mask is None else mask.sum(dim=-1)
-    return sliced(embeddings, queue, mask, circles=circles) * (2 / (4 * math.pi**2 * n)) + 1 / (12 * n**2)
+    return sliced(embeddings, queue, mask, circles=circles) * (2 / (4 * math.pi**2)) + 1 / (12 * n**2)

@@ -28,11 +28,11 @@ RESULT, PAGE = ROOT / "results/huggingface.json", ROOT / "docs/huggingface_resul
 PAD, UNKNOWN, MASK = range(3)
 HIDDEN = 0.15  # the part of the words that is masked
 REGULARISERS = {
-    "none": lambda words, generator: None,
-    "Sliced(13)": lambda words, generator: {  # a sum over rows
-        "objective": uc.Sliced(13, generator=generator), "weight": 4 / words,
+    "none": lambda generator: None,
+    "Sliced(13)": lambda generator: {
+        "objective": uc.Sliced(13, generator=generator), "weight": 4.0,
     },
-    "KoLeo, 1024 rows": lambda words, generator: {
+    "KoLeo, 1024 rows": lambda generator: {
         "objective": uc.KoLeo(), "weight": 0.1, "rows": 1024, "generator": generator,
     },
 }  # fmt: skip
@@ -106,7 +106,7 @@ def trained(name, seed, setting, texts, folder):
         pad_token_id=PAD, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model, generator = BertForMaskedLM(config), torch.Generator().manual_seed(seed)
-    options = REGULARISERS[name](setting["vocabulary"], generator)
+    options = REGULARISERS[name](generator)
     before = measured(model)
     masks = torch.Generator().manual_seed(seed)
     arguments = TrainingArguments(

@@ -277,7 +277,7 @@ SMALL = {
     "KoLeo": lambda g: uc.KoLeo(),
     "Lloyd 300": lambda g: uc.Lloyd(300, generator=g),
     "SSW 50": lambda g: uc.SSW(50, generator=g),
-    "Sliced 1": lambda g: uc.Sliced(1, generator=g),
+    "Sliced 1": lambda g: uc.Sliced(1, reduction="sum", generator=g),
 }
 
 # Those of the large ones. Pairwise objectives and Lloyd see 512 random rows, the sliced ones the whole table.
@@ -290,7 +290,7 @@ LARGE = {
     "KoLeo": lambda g: uc.KoLeo(),
     "MM geodesic": lambda g: uc.MaxMin(),
     "Lloyd 512": lambda g: uc.Lloyd(512, generator=g),
-    "Sliced 13 axes": lambda g: uc.Sliced(13, axis_aligned=True, generator=g),
+    "Sliced 13 axes": lambda g: uc.Sliced(13, axis_aligned=True, reduction="sum", generator=g),
     "SSW 13": lambda g: uc.SSW(13, generator=g),
     "SSW 1": lambda g: uc.SSW(1, generator=g),
 }

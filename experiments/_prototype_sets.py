@@ -17,7 +17,7 @@ OBJECTIVES = {
     "MHE Riesz geodesic, s = 8": lambda g: uc.Energy(uc.Riesz(s=8.0, distance="geodesic")),
     "MHE RBF": lambda g: uc.Energy(uc.Gaussian()),
     "Lloyd 200": lambda g: uc.Lloyd(200, generator=g),
-    "Sliced 1": lambda g: uc.Sliced(1, generator=g),
+    "Sliced 1": lambda g: uc.Sliced(1, reduction="sum", generator=g),
     "SSW 1": lambda g: uc.SSW(1, generator=g),
 }
 RIEMANNIAN, PROJECTED, ADAM = "Riemannian SGD", "projected SGD", "Riemannian Adam"

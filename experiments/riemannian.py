@@ -49,8 +49,7 @@ def run(*, n, d, way, objective, seed, steps, lr):
         uc.uniform(n, d, generator=generator(seed, n)),
         Raw(made) if way == "projected" else made,
         steps=steps,
-        lr=lr,
-        optimizer=None if way == "Riemannian" else partial(torch.optim.Adam, lr=lr),
+        optimizer=partial(uc.SphereAdam if way == "Riemannian" else torch.optim.Adam, lr=lr),
         measure_every=steps,
     ).points
     return {"degrees": degrees(points)}

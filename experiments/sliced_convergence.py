@@ -30,7 +30,7 @@ def run(*, n, d, circles, seed, axis_aligned):
             total = torch.zeros(n, d)
             for circle in drawn[start + half * BLOCK : start + (half + 1) * BLOCK]:
                 points = x.clone().requires_grad_()
-                value = uc.sliced(points, circle[None])
+                value = uc.sliced(points, circle[None], reduction="sum")
                 total += torch.autograd.grad(value, points)[0]
                 values.append(value.item())
             sums[half] += total
@@ -48,7 +48,7 @@ def run_fresh(*, tables, d):
     values = []
     for _ in range(tables):
         x = uc.uniform(FEW, d, generator=draw)
-        values.append(float(uc.sliced(x, uc.great_circles(1, d, generator=draw))))
+        values.append(float(uc.sliced(x, uc.great_circles(1, d, generator=draw), reduction="sum")))
     return {"values": [round(value, 5) for value in values]}
 
 

@@ -5,12 +5,13 @@
 Clumped starts (power spherical, kappa 100), the number of circles and the learning rate tuned for each, as in the
 paper; the smallest angle at the end. Both objectives draw the same circles from the same seeds.
 
-Then the explanation: SSW = 2 / (n (2 pi)^2) Sliced + constant. Adam divides the gradient by its own size, so the factor
-cancels, but for the epsilon that Adam adds to that size. Two runs in double precision show how far apart corresponding
-points of both get: with epsilon = 0, with the usual 1e-8, and with SGD.
+Then the explanation: with the paper's Sliced, a sum over points, SSW = 2 / (n (2 pi)^2) Sliced + constant. Adam divides
+the gradient by its own size, so the factor cancels, but for the epsilon that Adam adds to that size. Two runs in double
+precision show how far apart corresponding points of both get: with epsilon = 0, with the usual 1e-8, and with SGD.
 """
 
 import math
+from functools import partial
 
 import torch
 from _common import (
@@ -51,7 +52,7 @@ QUICK = {
     "seeds": 1,
     "follow_steps": 60,
 }
-OBJECTIVES = {"Sliced": uc.Sliced, "SSW": uc.SSW}
+OBJECTIVES = {"Sliced": partial(uc.Sliced, reduction="sum"), "SSW": uc.SSW}
 OPTIMISERS = {
     "Adam, eps = 0": lambda params, scale: uc.SphereAdam(params, lr=0.005, eps=0.0),
     "Adam, eps = 1e-8": lambda params, scale: uc.SphereAdam(params, lr=0.005),
@@ -62,7 +63,8 @@ OPTIMISERS = {
 
 def run(*, objective, n, d, circles, lr, seed, steps):
     made = OBJECTIVES[objective](circles, generator=generator(seed, n, d, 1))
-    points = uc.disperse(clump(n, d, seed), made, steps=steps, lr=lr, measure_every=steps).points
+    optimizer = partial(uc.SphereAdam, lr=lr)
+    points = uc.disperse(clump(n, d, seed), made, steps=steps, optimizer=optimizer, measure_every=steps).points
     return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
 
 

@@ -8,6 +8,7 @@ to zero along a line ("decay"), which the paper does not try.
 """
 
 import math
+from functools import partial
 
 from _common import BLACK, SMALL, Results, axes, family_colour, generator, mean_and_error, new, product, verdict, where
 
@@ -43,7 +44,7 @@ def run(*, n, d, objective, seed, steps, lr, decay):
         start,
         SMALL[objective](generator(seed, n, 1)),
         steps=steps,
-        lr=lr,
+        optimizer=partial(uc.SphereAdam, lr=lr),
         schedule=(lambda step: 1 - step / steps) if decay else None,
         measure_every=steps,
     ).points

@@ -1,6 +1,7 @@
 """The rows of both tables: where the decoder's embeddings live, and what keeps them apart."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from _common import generator
@@ -54,7 +55,7 @@ def objective(name, draw):
     return {
         "MHE": lambda: uc.Energy(uc.Gaussian()),
         "Lloyd": lambda: uc.Lloyd(100, generator=draw),
-        "Sliced": lambda: uc.Sliced(1, generator=draw),
+        "Sliced": lambda: uc.Sliced(1, reduction="sum", generator=draw),
     }[name]()
 
 
@@ -72,7 +73,7 @@ def dispersed(table, name, *, seed, epochs, lr, batch=2000):
         uc.project(table),
         objective(name, generator(seed, 71)),
         steps=epochs * (len(table) // batch if batch else 1),
-        lr=lr,
+        optimizer=partial(uc.SphereAdam, lr=lr),
         batch_size=batch,
         generator=generator(seed, 72),
     ).points

@@ -30,6 +30,17 @@ def test_a_clump_is_dispersed(make, batch_size):
     assert uc.nearest_angles(found.points).mean() > 2 * uc.nearest_angles(x).mean()
 
 
+def test_a_mean_over_rows_takes_the_steps_of_the_sum():
+    """Adam divides a gradient by its size, but for eps, which is as small as the mean makes the gradients."""
+    x = uc.uniform(400, 6, generator=seeded(), dtype=torch.float64)
+    plain = {"optimizer": functools.partial(uc.SphereAdam, lr=0.01)}
+    of_mean, of_sum = (
+        disperse(x, uc.Sliced(2, reduction=reduction, generator=seeded()), steps=60, **options).points
+        for reduction, options in (("mean", {"lr": 0.01}), ("sum", plain))
+    )
+    assert_close(of_mean, of_sum, rtol=0, atol=1e-9)
+
+
 def test_four_points_become_a_tetrahedron():
     x = torch.randn(4, 3, generator=seeded(), dtype=torch.float64)
     found = disperse(x, uc.Energy(uc.Riesz(1.0)), steps=300, lr=0.05, schedule=lambda step: 1 - step / 300)
@@ -55,7 +66,7 @@ def test_any_optimiser_serves(make, batch_size):
 def test_full_batches_are_plain_steps_of_the_optimiser():
     x = uc.project(clump(10, 4, torch.float64))
     rows = torch.nn.Parameter(x.clone())
-    optimizer = uc.SphereAdam([rows], lr=0.02)
+    optimizer = uc.SphereAdam([rows], lr=0.02, eps=1e-8 / 10)
     for step in range(7):
         optimizer.param_groups[0]["lr"] = 0.02 / (1 + step)
         optimizer.zero_grad()

@@ -125,9 +125,9 @@ def test_truth_sliced_and_ssw_are_one_objective(points, generator):
     n, d = 12, 5
     x, circles = points(n, d).requires_grad_(), uc.great_circles(4, d, generator=generator, dtype=torch.float64)
     sliced, ssw = uc.sliced(x, circles), uc.ssw(x, circles)
-    assert_close((2 * math.pi) ** 2 * ssw, 2 / n * sliced + math.pi**2 / (3 * n**2))
+    assert_close((2 * math.pi) ** 2 * ssw, 2 * sliced + math.pi**2 / (3 * n**2))
     (of_sliced,), (of_ssw,) = (torch.autograd.grad(value, x) for value in (sliced, ssw))
-    assert_close(of_ssw, of_sliced * 2 / (n * (2 * math.pi) ** 2))
+    assert_close(of_ssw, of_sliced * 2 / (2 * math.pi) ** 2)
     theta = circle_angles(x.detach(), circles)
     expected = torch.stack([wasserstein_to_uniform((row + math.pi) / (2 * math.pi)) for row in theta]).mean()
     assert_close(ssw, expected, rtol=1e-4, atol=0)

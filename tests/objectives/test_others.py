@@ -110,6 +110,8 @@ def test_terms_make_up_the_objective_or_are_refused(name, points):
     if name not in HAVE_TERMS:
         with pytest.raises(ValueError, match="is no mean over points"):
             OBJECTIVES[name]()(x, reduction="none")
+        with pytest.raises(ValueError, match="is no mean over points"):
+            OBJECTIVES[name]()(x, reduction="sum")
         return
     for company in ({}, {"weight": mask}) if name.startswith("Sliced") else ({}, {"weight": mask, "against": queue}):
         terms = OBJECTIVES[name]()(x, reduction="none", **company)
@@ -118,7 +120,8 @@ def test_terms_make_up_the_objective_or_are_refused(name, points):
         if "weight" in company:
             assert not terms[~mask].any()
             terms = terms[mask]
-        assert_close(terms.sum() if name.startswith("Sliced") else terms.mean(), value)
+        assert_close(terms.mean(), value)
+        assert_close(OBJECTIVES[name]()(x, reduction="sum", **company), terms.sum())
     pull = torch.tensor([0.3, -1.0, 2.0, 0.0, 1.0, 1.0, 0.5], dtype=torch.float64)
     function = lambda x: OBJECTIVES[name]()(x, reduction="none", against=queue) @ pull  # noqa: E731
     assert torch.autograd.gradcheck(function, x.requires_grad_())
@@ -170,7 +173,12 @@ def test_what_is_masked_may_be_anything(name, points):
         ),
         (lambda x: uc.KoLeo()(x[:1]), ValueError, "n >= 2"),
         (lambda x: uc.KoLeo()(x, against=torch.eye(3)), ValueError, "against in the 4 dimensions"),
-        (lambda x: uc.KoLeo()(x, reduction="sum"), ValueError, "'mean', 'none', got 'sum'"),
+        (
+            lambda x: uc.KoLeo()(x, reduction="sums"),
+            ValueError,
+            "'sum', 'none', got 'sums'; did you mean 'sum'",
+        ),
+        (lambda x: uc.Sliced(reduction="none"), ValueError, "'mean', 'sum', got 'none'"),
         (lambda x: uc.KoLeo(neighbours="faiss")(x, against=x), ValueError, "one table only"),
         (lambda x: uc.KoLeo(gather=True)(x, reduction="none"), ValueError, "the terms of other ranks"),
         (lambda x: uc.KoLeo(gather="all"), TypeError, "True, False, a torch.distributed process group"),

@@ -27,9 +27,34 @@ def by_definition(theta):
 
 def test_is_the_mean_distance_to_even_spacing(points, circles):
     x, some = points(5, 4), circles(3, 4)
-    expected = torch.stack([by_definition(theta) for theta in circle_angles(x, some)]).mean()
+    expected = torch.stack([by_definition(theta) for theta in circle_angles(x, some)]).mean() / 5
     assert_close(sliced(x, some), expected, rtol=1e-12, atol=0)
     assert_close(sliced(x.float(), some.float()), expected.float(), rtol=1e-5, atol=0)
+
+
+def test_the_sum_of_the_paper_is_the_mean_times_the_points_that_count(points):
+    """Those of a queue count, masked ones do not; value and gradient, with and without compiled loops for sets."""
+    x, queue, mask = points(6, 4), points(3, 4), torch.tensor([1, 1, 0, 1, 1, 1], dtype=torch.bool)
+    cases = [(x, {}, 6), (x, {"weight": mask}, 5), (x, {"against": queue, "weight": mask}, 8), (x.view(2, 3, 4), {}, 3)]
+    for rows, company, count in cases:
+        of = {}
+        for reduction in ("mean", "sum"):
+            objective = Sliced(5, reduction=reduction, generator=torch.Generator().manual_seed(1))
+            leaf = rows.clone().requires_grad_()
+            value = objective(leaf, **company)
+            of[reduction] = value.detach(), *torch.autograd.grad(value.sum(), leaf)
+        assert_close(of["sum"], tuple(count * part for part in of["mean"]))
+        assert of["mean"][1].any()
+
+
+def test_a_reduction_of_the_call_goes_before_that_of_the_objective(points, circles):
+    x, some = points(6, 4), circles(3, 4)
+    objective = Sliced(3, reduction="sum")
+    objective.draw = lambda _: some
+    assert_close(objective(x), sliced(x, some, reduction="sum"))
+    assert_close(objective(x, reduction="mean"), sliced(x, some))
+    assert_close(objective(x, reduction="none"), sliced(x, some, reduction="none"))
+    assert_close(objective.value_and_gradient(x)[0], sliced(x, some, reduction="sum"))
 
 
 def test_ssw_is_that_of_pot_with_the_same_circles(points, circles):
@@ -47,9 +72,9 @@ def test_regular_polygons_are_even_and_nothing_is_evener(circles):
 
 
 def test_coinciding_points_on_a_circle_have_a_closed_form(circles):
-    """n angles in one place: half the squared length of the n evenly spaced ones, pi^2 (n^2 - 1) / (6 n)."""
+    """n angles in one place: half the mean square of the n evenly spaced ones, pi^2 (n^2 - 1) / (6 n^2)."""
     x = torch.tensor([[1.0, 0.0]], dtype=torch.float64).expand(5, 2)
-    assert_close(sliced(x, circles(2, 2)).item(), math.pi**2 * 24 / 30)
+    assert_close(sliced(x, circles(2, 2)).item(), math.pi**2 * 24 / 150)
 
 
 @pytest.mark.parametrize("axis_aligned", [False, True])

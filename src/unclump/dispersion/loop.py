@@ -74,7 +74,8 @@ def disperse(
             ``gather=Shards()`` the points are this rank's rows of a table that is spread over ranks, all of which make
             the same call; batches are drawn from the whole table, with the first rank's generator.
         steps: How many updates.
-        lr: The step size of `SphereAdam`: about the angle, in radians, that a row turns in a step.
+        lr: The step size of `SphereAdam`: about the angle, in radians, that a row turns in a step. Its eps is 1e-8
+            divided by the rows in a step, so that a mean over rows has the same steps whatever their number.
         batch_size: Rows in a minibatch, drawn without replacement; those left over at the end of an epoch sit it out.
             Only the drawn rows are read and updated, each with a step count of its own. None is the whole table.
         generator: For the minibatches. None is torch's global generator, as for the objective's own draws.
@@ -128,7 +129,7 @@ def disperse(
     table = nn.Parameter(full_precision(given.detach()).clone(memory_format=torch.contiguous_format))
     put_on_sphere([table.data])
     batch_rows = min(batch_size or ranks.total, ranks.total)
-    run = Run(table, objective, _make(optimizer, table, lr), generator, batch_size=batch_rows, ranks=ranks)
+    run = Run(table, objective, _make(optimizer, table, lr, batch_rows), generator, batch_size=batch_rows, ranks=ranks)
     start = None if max_move is None else table.detach().clone()
     every = max(1, steps // 20) if measure_every is None else measure_every
     rates = [group["lr"] for group in run.optimizer.param_groups]
@@ -216,9 +217,11 @@ def _module(objective: nn.Module | str) -> nn.Module:
     return objective
 
 
-def _make(optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, table: nn.Parameter, lr: float) -> Optimizer:
-    if optimizer is None:
-        return SphereAdam([table], lr=lr)
+def _make(
+    optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, table: nn.Parameter, lr: float, rows: int
+) -> Optimizer:
+    if optimizer is None:  # the gradients of a mean over rows become smaller with their number, and so does eps
+        return SphereAdam([table], lr=lr, eps=1e-8 / rows)
     made = optimizer([table])
     if not isinstance(made, Optimizer):
         raise TypeError(

@@ -49,7 +49,7 @@ def objective(name: str, **options: Any) -> Objective:
 
     Example:
         >>> objective("sliced", circles=13)
-        Sliced(circles=13, axis_aligned=False)
+        Sliced(circles=13, axis_aligned=False, reduction='mean')
         >>> objective("energy", kernel={"name": "riesz", "s": 2.0})
         Energy(kernel=Riesz(s=2.0, distance='chordal'))
     """

@@ -28,6 +28,11 @@ class Pull(NamedTuple):
     """The gradient by the embeddings, up to the scale; for `Sliced` its coefficients on the circles."""
     scale: Float[Tensor, "*sets n 1"] | Float[Tensor, "*sets 1 1"] | None = None
 
+    def times(self, factor: Float[Tensor, "*sets"]) -> "Pull":
+        """That of the objective times a factor of each set."""
+        by_set = factor[..., None, None]
+        return Pull(self.vectors, by_set if self.scale is None else self.scale * by_set)
+
 
 class Objective(nn.Module):
     """A scalar of raw embeddings, lower where they are more dispersed. They are projected onto the sphere first.
@@ -50,6 +55,9 @@ class Objective(nn.Module):
     needs_unit_queue = True
     """Whether the queue is projected, too; not where only angles on circles count."""
 
+    reduction = "mean"
+    """What a call without a reduction of its own makes of the terms."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
 
@@ -64,7 +72,7 @@ class Objective(nn.Module):
         *,
         against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
         weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
-        reduction: str = "mean",
+        reduction: str | None = None,
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective of the embeddings, alone or in the company of others.
 
@@ -76,41 +84,46 @@ class Objective(nn.Module):
             weight: A mask of shape (..., n), False for padding; or numbers that are not negative, where zero is False.
                 The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
                 left; NaN where a weight is negative.
-            reduction: "mean" is the objective. "none" are its terms, one a row: those whose weighted mean it is, or
-                for `Sliced` the sum; zero for masked rows.
+            reduction: "mean" is the objective, "sum" the sum of the terms whose weighted mean it is, and "none" these
+                terms, one a row and zero for masked rows. None is the reduction that the objective was made with.
         """
         return self._run(embeddings, against, weight, reduction, None)
 
-    def with_draw(self, embeddings: Float[Tensor, "*sets n d"], draw: Tensor) -> Float[Tensor, "*sets"]:
+    def with_draw(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: Tensor, *, reduction: str | None = None
+    ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective with this for its random part."""
-        return self._run(embeddings, None, None, "mean", draw)
+        return self._run(embeddings, None, None, reduction, draw)
 
     def value_and_gradient(
         self, embeddings: Float[Tensor, "*sets n d"]
     ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
         """The objective, and the gradient by the embeddings of its sum over sets, without a graph."""
         with torch.no_grad():
-            x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, "mean", None)
+            x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, None, None)
             value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
             pull = Pull(vectors, scale if scale.numel() > 0 else None)
             gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
         return value, gradient.view(x.shape)
 
     def _run(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
     ) -> Tensor:
         return _evaluate(*self._prepare(embeddings, against, weight, reduction, draw))[0]
 
     def _prepare(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any, "_Call"]:
         """Validated arguments of an evaluation."""
         group, gradients_averaged = None, False
+        reduction = self.reduction if reduction is None else reduction
         if reduction != "mean":
-            check_choice("reduction", reduction, ("mean", "none"))
+            self._check_reduction(reduction)
         if self.gather is not False:
             if reduction == "none":
-                raise ValueError("expected reduction='mean' with gather, got 'none': the terms of other ranks are away")
+                raise ValueError(
+                    "expected reduction='mean' or 'sum' with gather, got 'none': the terms of other ranks are away"
+                )
             embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
         check_points(embeddings, at_least=self.fewest if against is None and self.gather is False else 0)
         if embeddings.dtype in (torch.float16, torch.bfloat16):
@@ -126,7 +139,7 @@ class Objective(nn.Module):
             ranks = self._ranks(embeddings, against, weight, group)
         if against is not None or self.gather is not False:
             self._check_company(embeddings, against, ranks)
-        needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction == "mean"
+        needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
         scale = float(ranks.size) if gradients_averaged else 1.0
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
@@ -151,10 +164,11 @@ class Objective(nn.Module):
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         """What the objective is the mean of, for every point; and the gradient of their sum weighted by `left`."""
-        raise ValueError(
-            f"expected reduction='mean', got 'none': {type(self).__name__} is no mean over points; "
-            "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
-        )
+        raise NotImplementedError
+
+    def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
+        """By what the objective times it is the sum of all terms, weighted where there are weights."""
+        return others.mass
 
     def pull_back(
         self, pull: Pull, draw: Any, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
@@ -165,6 +179,14 @@ class Objective(nn.Module):
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any) -> Float[Tensor, "*sets"]:
         """The objective by operations that are differentiable twice."""
         raise NotImplementedError
+
+    def _check_reduction(self, reduction: str) -> None:
+        check_choice("reduction", reduction, ("mean", "sum", "none"))
+        if type(self).terms is Objective.terms:
+            raise ValueError(
+                f"expected reduction='mean', got {reduction!r}: {type(self).__name__} is no mean over points; "
+                "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
+            )
 
     def _checked(self, weight: Tensor, x: Tensor) -> Tensor:
         """Weights as numbers; negative ones as NaN, since to refuse them would make a GPU wait."""
@@ -231,6 +253,9 @@ class _Evaluate(torch.autograd.Function):
                 terms = torch.where(others.mask & enough.unsqueeze(-1), terms, 0)
             return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
         value, pull = objective.loss(x, others, draw, call.needs_grad)
+        if call.reduction == "sum":
+            count = objective.count(others) * torch.ones_like(value)
+            value, pull = value * count, None if pull is None else pull.times(count)
         vectors, scale = (None, None) if pull is None else pull
         if enough is not None:
             value = torch.where(enough, value, 0)
@@ -251,7 +276,7 @@ class _Evaluate(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
         # Where the embeddings' values are not needed again they are not saved, and may change in place.
-        twice = ctx.call.objective.supports_second_derivatives and ctx.call.reduction == "mean"
+        twice = ctx.call.objective.supports_second_derivatives and ctx.call.reduction != "none"
         ctx.sources = () if twice else (embeddings,)
         again = twice or not ctx.call.needs_grad
         ctx.save_for_backward(embeddings if again else None, against, weight, draw, *output[1:])
@@ -262,12 +287,13 @@ class _Evaluate(torch.autograd.Function):
         if grad is None:
             return None, *nothing
         embeddings, against, weight, draw, *pull = ctx.saved_tensors
-        twice = objective.supports_second_derivatives and ctx.call.reduction == "mean" and ctx.call.ranks.size == 1
+        twice = objective.supports_second_derivatives and ctx.call.reduction != "none" and ctx.call.ranks.size == 1
         if torch.is_grad_enabled() and twice:
 
             def definition(embeddings: Tensor) -> Tensor:
                 x, others = _sets(embeddings, against, weight, ctx.call)
                 value, enough = objective.definition(x, others, draw), _has_enough(objective, others)
+                value = value * objective.count(others) if ctx.call.reduction == "sum" else value
                 return (value if enough is None else torch.where(enough, value, 0)).reshape(grad.shape)
 
             pull_back = torch.func.vjp(definition, embeddings)[1]
@@ -349,7 +375,9 @@ def _gradient(
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
             x, others = _sets(embeddings, against, weight, call)
-            pull = objective.loss(x, others, draw, True)[1]
+            value, pull = objective.loss(x, others, draw, True)
+            if call.reduction == "sum" and pull is not None:
+                pull = pull.times(objective.count(others) * torch.ones_like(value))
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
     assert pull is not None

@@ -150,15 +150,6 @@ def _pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
     return others.mass * others.mass - others.squares + others.fixed * others.mass
 
 
-def _divided(pull: Pull | None, by: Float[Tensor, "*sets"] | float) -> Pull | None:
-    """The same with its scale divided, for every set by a number."""
-    if pull is None:
-        return None
-    by = by[..., None, None] if isinstance(by, Tensor) else by
-    scale = pull.vectors.new_ones((1, 1)) if pull.scale is None else pull.scale
-    return Pull(pull.vectors, scale / by)
-
-
 class Energy(Objective):
     """`energy` of raw embeddings."""
 
@@ -180,7 +171,8 @@ class Energy(Objective):
         sums, pull = _sums_among(embeddings, self.kernel, others, None, needs_grad)
         pairs = _pairs_among(others)
         value = _total(sums, others) / pairs
-        return narrow(value, sums.dtype) if self.kernel.may_overflow else value, _divided(pull, pairs)
+        value = narrow(value, sums.dtype) if self.kernel.may_overflow else value
+        return value, None if pull is None else pull.times(torch.ones_like(value) / pairs)
 
     def terms(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
@@ -214,11 +206,11 @@ class Uniformity(Objective):
         if fused is not None:
             pairs = mass * (mass - 1)
             total = pairs * fused[0] + itself
-            pull = None if fused[1] is None else _divided(Pull(fused[1]), total / pairs)
+            pull = None if fused[1] is None else Pull(fused[1]).times(pairs / total)
         else:
             sums, pull = _sums_among(embeddings, self.relative, others, None, needs_grad)
             total = _total(sums, others) + itself
-            pull = _divided(pull, total)
+            pull = None if pull is None else pull.times(1 / total)
         return torch.log(total / (mass * mass + others.fixed * mass)) + self.kernel.log_self, pull
 
 

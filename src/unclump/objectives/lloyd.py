@@ -117,12 +117,12 @@ class Lloyd(Objective):
         return value.detach(), torch.autograd.grad(value, embeddings)[0]
 
     def _run(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str, draw: Any
+        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
     ) -> Tensor:
         if self.sampler is None or self.distance is None:
             return super()._run(embeddings, against, weight, reduction, draw)
         check_points(embeddings, at_least=1)
-        if self.gather is not False or embeddings.ndim > 2 or reduction != "mean":
+        if self.gather is not False or embeddings.ndim > 2 or reduction not in (None, "mean"):
             raise ValueError(
                 "expected one table on one process and reduction='mean' in a domain of its own, "
                 f"got shape {tuple(embeddings.shape)}, gather={self.gather!r} and reduction={reduction!r}"

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
-from unclump._checks import check_count, check_generator, check_same_dimension
+from unclump._checks import check_choice, check_count, check_generator, check_same_dimension
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import Circles, axis_circles, great_circles
@@ -17,36 +17,40 @@ from unclump.objectives._others import Others
 from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps
 
 
-def sliced(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets"]:
-    r"""Squared distance of the points' projections on great circles to even spacing, averaged over the circles.
+def sliced(
+    x: Float[Tensor, "*sets n d"], circles: Circles, *, reduction: str = "mean"
+) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
+    r"""Squared distance of the points' projections on great circles to even spacing, averaged over points and circles.
 
-    .. math:: \mathcal{L}_{Sliced}(x) = \frac1k \sum_{pq} \min_{\hat\theta \in D_n} \sum_{i=1}^n \tfrac12
+    .. math:: \mathcal{L}_{Sliced}(x) = \frac1k \sum_{pq} \min_{\hat\theta \in D_n} \frac1n \sum_{i=1}^n \tfrac12
         (\theta_i - \hat\theta_i)^2,
         \quad \theta_i = \operatorname{atan2}(\langle x_i, q \rangle, \langle x_i, p \rangle)
 
-    :math:`D_n` holds all rotations and orders of n evenly spaced angles; the nearest of them takes the time of a sort.
-    The gradient has a closed form, tangent to the sphere. It is unbounded near the points orthogonal to a circle; at
-    those points, which have no place on the circle, it is zero.
+    The paper sums over the points: that is ``reduction="sum"``, which grows with their number. :math:`D_n` holds all
+    rotations and orders of n evenly spaced angles; the nearest of them takes the time of a sort. The gradient has a
+    closed form, tangent to the sphere. It is unbounded near the points orthogonal to a circle; at those points, which
+    have no place on the circle, it is zero.
 
     Args:
         x: Points, n >= 2. They need not be unit: only their directions count.
         circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
+        reduction: Of the terms of the points: ``"mean"``, ``"sum"``, or ``"none"`` for the terms themselves.
 
     References:
         Tokarchuk, Bakker and Niculae. Keep your distance: learning dispersed embeddings on S_m. TMLR 2025.
 
     Example:
         >>> sliced(torch.eye(2), torch.tensor([[0, 1]])) / torch.pi**2  # both are an eighth of a turn out of place
-        tensor(0.0625)
+        tensor(0.0312)
     """
-    return _with_circles(Sliced, x, circles)
+    return _with_circles(Sliced(len(circles)), x, circles, reduction)
 
 
 def ssw(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets"]:
     r"""Spherical sliced Wasserstein distance to the uniform distribution, squared, averaged over the circles.
 
     .. math:: \mathcal{L}_{SSW}(x) = \frac1k \sum_{pq} W_2^2(\theta_{1..n}, \text{uniform})
-        = \frac{1}{(2\pi)^2} \left(\frac2n \mathcal{L}_{Sliced}(x) + \frac{\pi^2}{3 n^2}\right)
+        = \frac{1}{(2\pi)^2} \left(2 \mathcal{L}_{Sliced}(x) + \frac{\pi^2}{3 n^2}\right)
 
     in units of a circle of length one, as POT has it.
 
@@ -61,21 +65,15 @@ def ssw(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets
         >>> ssw(torch.tensor([[1.0, 0.0], [-1.0, 0.0]]), torch.tensor([[0, 1]])) * 48  # evenly spaced: 1 / (12 n^2)
         tensor(1.)
     """
-    return _with_circles(SSW, x, circles)
+    return _with_circles(SSW(len(circles)), x, circles, "mean")
 
 
-def _with_circles(kind: "type[Sliced]", x: Tensor, circles: Circles) -> Tensor:
+def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: str) -> Tensor:
     """The objective with these circles instead of random ones."""
-    check_count("the number of circles", len(circles))
     if circles.is_floating_point():
         check_same_dimension(x, circles, "circles")
-    circles = circles.to(full_precision(x).dtype) if circles.is_floating_point() else circles
-    return kind(len(circles)).with_draw(x, circles)
-
-
-def _to_ssw(n: int | Tensor) -> tuple[float | Tensor, float | Tensor]:
-    """Factor and summand that make `ssw` of `sliced`."""
-    return 2 / (n * (2 * math.pi) ** 2), 1 / (12 * n**2)
+        circles = circles.to(full_precision(x).dtype)
+    return objective.with_draw(x, circles, reduction=reduction)
 
 
 class Sliced(Objective):
@@ -85,10 +83,13 @@ class Sliced(Objective):
         circles: How many circles a call draws.
         axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, the same on average
             for embeddings without preferred axes.
+        reduction: ``"mean"`` over the points, those of a queue among them: the same weight serves tables of any size.
+            ``"sum"`` is the paper's, n times as much. A call may have another one; its ``"none"`` are the terms of the
+            points, without those of a queue.
         generator: For the circles.
     """
 
-    choices = ("circles", "axis_aligned")
+    choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_unit_queue = False
 
     def __init__(
@@ -96,13 +97,15 @@ class Sliced(Objective):
         circles: int = 1,
         *,
         axis_aligned: bool = False,
+        reduction: str = "mean",
         generator: torch.Generator | None = None,
         gather: Gather = False,
     ) -> None:
         super().__init__(gather=gather)
         check_count("circles", circles)
         check_generator(generator)
-        self.circles, self.axis_aligned, self.generator = circles, axis_aligned, generator
+        check_choice("reduction", reduction, ("mean", "sum"))
+        self.circles, self.axis_aligned, self.generator, self.reduction = circles, axis_aligned, generator, reduction
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Circles:
         """Circles for the points' dimension, dtype and device."""
@@ -117,12 +120,11 @@ class Sliced(Objective):
         if others.is_alone and (fused := fused_distance(embeddings, draw)) is not None:
             return fused[0], Pull(fused[1])
         along, gap = self._gaps(embeddings, others, draw)
-        value = vector_norm(gap, dim=(-2, -1)).square_() / (2 * len(draw))
+        value = vector_norm(gap, dim=(-2, -1)).square_() / (2 * len(draw) * self.count(others))
         if not needs_grad:
             return value, None
-        return value, Pull(
-            coefficients(embeddings, along, self._own(gap, others)), value.new_full((*value.shape, 1, 1), 1 / len(draw))
-        )
+        pull = Pull(coefficients(embeddings, along, self._own(gap, others)))
+        return value, pull.times(torch.ones_like(value) / (len(draw) * self.count(others)))
 
     def terms(
         self,
@@ -144,6 +146,9 @@ class Sliced(Objective):
         return terms, Pull(
             coefficients(embeddings, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
         )
+
+    def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
+        return others.mass + others.fixed
 
     def pull_back(
         self, pull: Pull, draw: Circles, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
@@ -176,21 +181,33 @@ def _angles(along: Float[Tensor, "*sets k 2 n"]) -> Float[Tensor, "*sets k n"]:
 
 
 class SSW(Sliced):
-    """`ssw` of raw embeddings, with new random circles at every call; its choices are those of `Sliced`."""
+    """`ssw` of raw embeddings, with new random circles at every call.
+
+    Args:
+        circles: How many circles a call draws.
+        axis_aligned: Draw circles through two coordinate axes; see `Sliced`.
+        generator: For the circles.
+    """
+
+    choices = ("circles", "axis_aligned")
+
+    def __init__(
+        self,
+        circles: int = 1,
+        *,
+        axis_aligned: bool = False,
+        generator: torch.Generator | None = None,
+        gather: Gather = False,
+    ) -> None:
+        super().__init__(circles, axis_aligned=axis_aligned, generator=generator, gather=gather)
 
     def loss(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         value, pull = super().loss(embeddings, others, draw, needs_grad)
-        count: int | Tensor = others.ranks.total + others.fixed
-        if others.mask is not None:
-            count = (others.ranks.sum(others.mask.sum(dim=-1)) + others.fixed).to(value.dtype)
-        factor, summand = _to_ssw(count)
+        factor = 2 / (2 * math.pi) ** 2
         if pull is not None:
-            by_set = (
-                factor[..., None, None] if isinstance(factor, Tensor) else value.new_full((*value.shape, 1, 1), factor)
-            )
-            pull = Pull(pull.vectors, by_set if pull.scale is None else by_set * pull.scale)
-        return value * factor + summand, pull
+            pull = pull.times(torch.full_like(value, factor))
+        return value * factor + 1 / (12 * self.count(others) ** 2), pull
 
-    terms = Objective.terms  # refused: a square distance to the uniform distribution is no sum over points
+    terms = Objective.terms  # none: a squared distance to the uniform distribution is no mean over points

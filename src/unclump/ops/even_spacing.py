@@ -1,6 +1,6 @@
 r"""The distance of angles on circles to even spacing, with its gradient.
 
-.. math:: \frac12 \sum_i (\theta_i - \hat\theta_i)^2, \qquad \nabla_{x_i} = (\theta_i - \hat\theta_i)
+.. math:: \frac1n \sum_i \tfrac12 (\theta_i - \hat\theta_i)^2, \qquad \nabla_{x_i} = \frac1n (\theta_i - \hat\theta_i)
     \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}{\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
 
 Angles do not change with the points' lengths, and this is the gradient at any length: no table of unit vectors is
@@ -68,7 +68,7 @@ def combine(
 def fused_distance(
     x: Float[Tensor, "*sets n d"], circles: Circles
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
-    """The squared distance to even spacing, halved and averaged over the circles, and the gradient's coefficients.
+    """Half the squared distance to even spacing, averaged over points and circles, and the gradient's coefficients.
 
     None where no compiled loop does it.
     """

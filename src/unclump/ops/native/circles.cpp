@@ -160,22 +160,23 @@ class Circle {
     Ranks<T> ranks_;
 };
 
-// Half the squared distance to even spacing, averaged over the circles; their coordinates become coefficients.
+// Half the squared distance to even spacing, averaged over points and circles; coordinates become coefficients.
 template <class T>
 double even_spacing(T* along, const T* inverse, Index n, Index circles, Index threads) {
     threads = std::max<Index>(1, std::min(threads, circles));
     std::vector<std::unique_ptr<Circle<T>>> workers;
     for (Index thread = 0; thread < threads; ++thread) workers.push_back(std::make_unique<Circle<T>>(n));
     Buffer<double> squares(circles);
+    const double share = 1 / (static_cast<double>(circles) * static_cast<double>(n));
     for_each(threads, threads, [&](Index thread) {
         for (Index circle = circles * thread / threads; circle < circles * (thread + 1) / threads; ++circle) {
             T* const here = along + 2 * circle * n;
-            squares[circle] = workers[thread]->distance(here, here + n, inverse, T(1) / static_cast<T>(circles));
+            squares[circle] = workers[thread]->distance(here, here + n, inverse, static_cast<T>(share));
         }
     });
     double total = 0;
     for (Index circle = 0; circle < circles; ++circle) total += squares[circle];
-    return total / 2 / static_cast<double>(circles);
+    return total / 2 * share;
 }
 
 // The rows with these coefficients of the vectors, times a factor.
