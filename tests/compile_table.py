@@ -29,7 +29,11 @@ COMPANY = {
 OPTIMISERS = {
     "SphereSGD": lambda x: uc.SphereSGD([x], lr=0.1),
     "SphereSGD with momentum": lambda x: uc.SphereSGD([x], lr=0.1, momentum=0.9),
+    "SphereSGD with Nesterov's momentum": lambda x: uc.SphereSGD([x], lr=0.1, momentum=0.9, nesterov=True),
+    "SphereSGD with dampening": lambda x: uc.SphereSGD([x], lr=0.1, momentum=0.9, dampening=0.5),
     "SphereAdam": lambda x: uc.SphereAdam([x], lr=0.1),
+    "SphereAdam with amsgrad": lambda x: uc.SphereAdam([x], lr=0.1, amsgrad=True),
+    "SphereAdam, lr a tensor": lambda x: uc.SphereAdam([x], lr=torch.tensor(0.1)),
 }
 
 

@@ -18,6 +18,7 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.cases import FEW, OBJECTIVES, value_and_gradient
 from tests.sharded import check_fsdp, check_metric, check_replicas  # noqa: F401
+from tests.sharded_optimisers import check_sphere_checkpoint, check_sphere_fsdp, check_sphere_shards  # noqa: F401
 from unclump.distributed.ranks import Ranks
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
@@ -282,7 +283,7 @@ def main(names, folder):
     for name in names.split(","):
         start = time.monotonic()
         check = globals()[f"check_{name}"]
-        check(folder) if name in ("death", "disperse") else check()
+        check(folder) if name in ("death", "disperse", "sphere_checkpoint") else check()
         if dist.get_rank() == 0:
             print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
     dist.destroy_process_group()

@@ -1,10 +1,12 @@
 """Validation of arguments. Every message says what was expected, what was passed, and what to do.
 
-`check_points` looks at shape and dtype only, which is free. `check_rows` reads the data: it is for measures, files and
-the loop, never for an objective, where it would synchronise the GPU.
+`check_points` looks at shape and dtype only, which is free. `check_rows` and `has_direction` read the data: they are
+for measures, files, the loop and an optimiser's first step, never for an objective, where they would synchronise the
+GPU.
 """
 
 import math
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 
@@ -62,23 +64,48 @@ def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:
 
 def check_rows(x: Tensor) -> None:
     """Raise if rows have no direction (NaN, infinite, or all zero), and list their numbers."""
+    zeros = ~has_direction(x)
+    if zeros.any():
+        raise ValueError(
+            f"expected finite, nonzero rows, got nothing but zeros in {list_rows(zeros)}; "
+            "a zero vector has no direction; drop these rows, or give padding a direction"
+        )
+
+
+def has_direction(x: Tensor, *, what: str = "rows") -> Tensor:
+    """The mask of the rows that are not all zero, as padding is. Raise if any is NaN or infinite, and list these."""
     largest = x.detach().abs().amax(dim=-1)
     for is_bad, fault, advice in (
         (largest.isnan(), "NaN", "find where it comes from, or drop these rows"),
         (largest.isinf(), "an infinite value", "find where it overflowed, or drop these rows"),
-        (
-            largest == 0,
-            "nothing but zeros",
-            "a zero vector has no direction; drop these rows, or give padding a direction",
-        ),
     ):
-        rows = is_bad.nonzero().squeeze(-1).tolist()  # of separate sets the indices of set and row
-        if rows:
-            listed = ", ".join(map(str, rows[:_MAX_LISTED])) + (", ..." if len(rows) > _MAX_LISTED else "")
-            plural = "s" if len(rows) > 1 else ""
-            raise ValueError(
-                f"expected finite, nonzero rows, got {fault} in {len(rows)} row{plural} ({listed}); {advice}"
-            )
+        if is_bad.any():
+            raise ValueError(f"expected finite {what}, got {fault} in {list_rows(is_bad)}; {advice}")
+    return largest > 0
+
+
+def list_rows(mask: Tensor) -> str:
+    """How many rows a mask has, and the numbers of the first; of separate sets the indices of set and row."""
+    rows = mask.nonzero().squeeze(-1).tolist()
+    listed = ", ".join(map(str, rows[:_MAX_LISTED])) + (", ..." if len(rows) > _MAX_LISTED else "")
+    return f"{len(rows)} row{'s' if len(rows) > 1 else ''} ({listed})"
+
+
+def directed_rows(x: Tensor, what: str = "the table", *, stacklevel: int = 3) -> Tensor | None:
+    """The mask of the rows with a direction, or None if all have one; a warning lists those that have none."""
+    directed = has_direction(x)
+    if directed.all():
+        return None
+    warnings.warn(zeros_message(what, ~directed), stacklevel=stacklevel)
+    return directed
+
+
+def zeros_message(what: str, zeros: Tensor) -> str:
+    """What a warning says of rows of zeros."""
+    return (
+        f"{what} has nothing but zeros in {list_rows(zeros)}: a zero vector has no direction, and stays as it is, "
+        "as padding should; give it a direction first if it is to move"
+    )
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -121,6 +121,24 @@ def test_duplicates_only_parts_the_clumps_and_leaves_the_rest_to_the_bit(dtype, 
     assert f"3 rows had another row within {math.degrees(uc.duplicate_angle(80, 8)):.4g}°" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("options", [FEW, ["--duplicates-only", "--quiet"], ["--freeze", "rows.txt", *FEW]], ids=str)
+def test_padding_stays_and_is_told_by_name(options, capsys):
+    before = words()
+    before.points[[0, 7]] = 0
+    before.points[9] = before.points[11]
+    uc.save("words.npz", before, in_place=True)
+    Path("rows.txt").write_text("w0\nw3\n")
+    assert main(["spread", "words.npz", "-o", "out.npz", *options]) == 0
+    after, (out, err) = uc.load("out.npz").points, capsys.readouterr()
+    assert not after[[0, 7]].any()
+    assert (moves(before.points, after)[[9, 11]] > 1e-4).all()
+    assert "row 0 'w0' is zero, row 7 'w7' is zero: without a direction, as padding is; unchanged" in out
+    assert "nan" not in out
+    assert not err
+    assert main(["spread", "words.npz", "--try-moves", "5", *FEW]) == 0
+    assert "nan" not in capsys.readouterr().out
+
+
 def test_strengths_are_tried_without_writing(capsys):
     words()
     assert main(["spread", "words.npz", "--try-moves", "3,30", *FEW]) == 0
@@ -193,9 +211,9 @@ def make_inputs():
     np.save("pickle.npy", np.array([{}, []], dtype=object), allow_pickle=True)
     broken("broken.txt", b"a 1 2 3\nb 1 2 3\nc 1 x 3\n")
     Path("folder").mkdir()
-    for name, value in (("nan", math.nan), ("zero", 0.0)):
+    for name, value, rows in (("nan", math.nan, [7]), ("zero", 0.0, range(1, 20))):
         y = x.clone()
-        y[7] = value
+        y[list(rows)] = value
         np.savez(f"{name}.npz", vectors=y.numpy(), words=np.array([f"\x1b[31mw{i}" for i in range(20)]))
     Path("few.txt").write_text("a\nb\n")
     Path("unknown.txt").write_text("w1\nw2\n\x1b[2Jevil\n")
@@ -218,7 +236,7 @@ REFUSED = {
     "one row": (["one.npy", *OUT], "expected at least 2 rows"),
     "broken line": (["broken.txt", *OUT], "line 3: expected 3 numbers, got 'x'"),
     "nan": (["nan.npz", *OUT], r"row 7 '\x1b[31mw7' is NaN"),
-    "zero": (["zero.npz", *OUT], r"row 7 '\x1b[31mw7' is zero"),
+    "zero": (["zero.npz", *OUT], r"expected at least 2 rows that are not zero, got 1"),
     "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line, for the rows of"),
     "itself": (["words.npz", "-o", "words.npz"], "allow it with --in-place"),
     "nowhere": (["words.npz"], "name a file with -o"),

@@ -11,6 +11,8 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
+from tests.sharded import Words, compare
+from tests.sharded_optimisers import OPTIMISERS, WORDS, alone, load, optimiser, train
 from unclump.distributed.ranks import Alone
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,19 @@ def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     assert max(waited) < 25
     again = "objectives,company,measures,training,dtensor,disperse"
     run(2, ["-m", "tests.ranks", f"{again},fsdp,replicas,metric", str(tmp_path)], ROOT)
+
+
+def test_optimisers_of_sharded_models_are_those_of_one_process(tmp_path):
+    """With a state that three ranks save, two load and save again, and one loads."""
+    checks = ["-m", "tests.ranks", "sphere_fsdp,sphere_shards,sphere_checkpoint", str(tmp_path)]
+    for processes in (3, 2):
+        run(processes, checks, ROOT)
+    for name in OPTIMISERS:
+        model = Words(torch.float64)
+        optimizer = optimiser(name, model)
+        load(tmp_path / f"{name} of 2", model, optimizer)
+        train(model, optimizer, WORDS, 2)
+        compare(model, alone(name, 10), 1e-12)
 
 
 def test_examples_of_the_page_run(tmp_path):

@@ -93,6 +93,34 @@ class TestParts:
         assert table.grad[others].any(dim=-1).all()
         assert_close(Penalty(uc.KoLeo(), 0.3)(table, -1), 0.3 * uc.KoLeo()(table[:8]))
 
+    @pytest.mark.parametrize("padding", [None, 2])
+    @pytest.mark.parametrize("rows", [None, 8])
+    def test_other_zeros_take_no_part_and_are_listed_once(self, padding, rows, points):
+        table = points(9, 4)
+        table[[2, 5]] = 0
+        x = table.clone().requires_grad_()
+        penalty = Penalty(uc.KoLeo(), 0.3, rows=rows)
+        with pytest.warns(UserWarning, match=r"zeros in 2 rows \(2, 5\)" if padding is None else r"in 1 row \(5\)"):
+            first = penalty(x, padding)
+        value = penalty(x, padding)  # warnings are errors here
+        value.backward()
+        if rows is None or padding is not None:  # with one row of padding all others are drawn
+            others = table[[0, 1, 3, 4, 6, 7, 8]].clone().requires_grad_()
+            expected = 0.3 * uc.KoLeo()(others)
+            expected.backward()
+            assert_close((first, value), (expected, expected))
+            assert_close(x.grad[[0, 1, 3, 4, 6, 7, 8]], others.grad)
+        assert not x.grad[[2, 5]].any()
+        table[5] = 1.0  # from now on it has a direction
+        if padding is not None and rows is None:
+            assert_close(penalty(table, 2), 0.3 * uc.KoLeo()(table[[0, 1, 3, 4, 5, 6, 7, 8]]))
+
+    def test_a_nan_in_the_table_is_refused_at_first(self, points):
+        table = points(9, 4)
+        table[3] = torch.nan
+        with pytest.raises(ValueError, match=r"finite rows of the table, got NaN in 1 row"):
+            Penalty(uc.KoLeo(), 0.3)(table, None)
+
     def test_rows_are_drawn_anew_and_never_the_padding(self, points):
         table = points(9, 4).requires_grad_()
         penalty = Penalty(uc.KoLeo(), 1.0, rows=3, generator=torch.Generator().manual_seed(0))

@@ -30,7 +30,7 @@ from unclump.ops.native import circles as circle_loops
 from unclump.ops.native import rows
 from unclump.ops.native.kernel_sum import code_of
 from unclump.ops.nearest import nearest
-from unclump.ops.row_update import sgd_update
+from unclump.ops.update_rules import sgd_update
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
 from unclump._text import sanitise
-from unclump.tables.files import FileError, Table, bad_rows, check_target, load
+from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load
 from unclump.tables.files._validation import check_regular, prefix_errors
 
 _MAX_LISTED = 5
@@ -28,20 +32,32 @@ def load_table(path: Path, args: argparse.Namespace) -> Table:
         return load(path, tensor=args.tensor, names=args.names)
 
 
-def read_table(args: argparse.Namespace) -> Table:
-    """Load the table FILE; raise if rows have no direction, and list them by number and name."""
+def read_table(args: argparse.Namespace) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
+    """Load the table FILE; raise if rows are NaN or infinite, and list them by number and name.
+
+    Returns:
+        The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
+    """
     table = load_table(args.file, args)
     bad = bad_rows(table)
-    if bad:
-        listed = [
-            f"row {row.row}" + ("" if row.name is None else f" '{sanitise(row.name)}'") + f" is {row.fault}"
-            for row in bad[:_MAX_LISTED]
-        ]
-        more = f", and {len(bad) - _MAX_LISTED} more" if len(bad) > _MAX_LISTED else ""
+    directed = torch.ones(len(table.points), dtype=torch.bool)
+    directed[[row.row for row in bad]] = False
+    not_finite = [row for row in bad if row.fault != "zero"]
+    if not_finite:
         raise FileError(
-            f"{sanitise(args.file)}: {', '.join(listed)}{more}: such rows have no direction; drop or replace them"
+            f"{sanitise(args.file)}: {_list(not_finite)}: such rows have no direction; drop or replace them"
         )
-    return table
+    if int(directed.sum()) < 2:
+        raise FileError(f"{sanitise(args.file)}: expected at least 2 rows that are not zero, got {int(directed.sum())}")
+    return table, directed, [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
+
+
+def _list(rows: list[BadRow]) -> str:
+    listed = [
+        f"row {row.row}" + ("" if row.name is None else f" '{sanitise(row.name)}'") + f" is {row.fault}"
+        for row in rows[:_MAX_LISTED]
+    ]
+    return ", ".join(listed) + (f", and {len(rows) - _MAX_LISTED} more" if len(rows) > _MAX_LISTED else "")
 
 
 def resolve_output(args: argparse.Namespace) -> Path:

@@ -10,6 +10,8 @@ from unclump._text import FileError, sanitise
 from unclump.cli._files import add_input, add_output
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from unclump.tables.files import Table
 
 HELP = "add rows in the emptiest directions of a table"
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> None:
     if args.count is not None:
         check_count("--count", args.count)
     output = resolve_output(args)
-    table = read_table(args)
+    table, directed, notes = read_table(args)
     new_names = _new_names(args, table)
     count = args.count if new_names is None else len(new_names)
     names = None if table.names is None or new_names is None else [*table.names, *new_names]
@@ -57,7 +59,8 @@ def run(args: argparse.Namespace) -> None:
     placeholder = table.points.new_zeros(1, d).expand(rows + count, d)
     format_name = check_output(output, table.with_points(placeholder, names=names), in_place=args.in_place)
 
-    points = full_precision(table.points)
+    old = table.points if directed.all() else table.points[directed]
+    points = full_precision(old)
     generator = torch.Generator().manual_seed(args.seed)
     directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
     added = (directions * norms_of(points).median()).to(table.points.dtype)
@@ -68,7 +71,9 @@ def run(args: argparse.Namespace) -> None:
         )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
     save(output, longer, in_place=args.in_place)
-    print(_describe_distances(longer, rows))
+    print(_describe_distances(torch.cat([old, added]), count, rows))
+    for note in notes:
+        print(note)
     print(f"written to {sanitise(output)}")
     if args.new is not None and args.names is not None and format_name in _NAMELESS:
         files = f"{sanitise(args.names)}, then of {sanitise(args.new)}"
@@ -99,17 +104,16 @@ def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None
     return lines
 
 
-def _describe_distances(table: "Table", old: int) -> str:
-    """Say how far the new rows are from all others."""
+def _describe_distances(points: "Tensor", count: int, rows: int) -> str:
+    """Say how far the last `count` rows are from all others; the table had so many rows before."""
     import torch
 
     from unclump.geometry.sphere import angle
     from unclump.ops.nearest import nearest_of_rows
     from unclump.ops.project import project
 
-    points = table.points
-    new = torch.arange(old, len(points))
+    new = torch.arange(len(points) - count, len(points))
     nearest = angle(*(project(points[index].double()) for index in (new, nearest_of_rows(project(points), new)[:, 0])))
     smallest, largest = (f"{math.degrees(extreme):.4f}°" for extreme in (nearest.min(), nearest.max()))
     plural = "s" if len(new) > 1 else ""
-    return f"{len(new)} row{plural} added to {old}; the nearest other row is {smallest} to {largest} away"
+    return f"{len(new)} row{plural} added to {rows}; the nearest other row is {smallest} to {largest} away"

@@ -3,6 +3,7 @@
 import argparse
 import math
 import sys
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,28 +61,31 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
+    # The notes that are printed say it, with the names of the rows.
+    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     from unclump.cli._comparison import format_comparison, measure_change, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save
 
     max_moves = _validate(args)
     output = resolve_output(args) if max_moves is None else None
-    table = read_table(args)
+    table, directed, notes = read_table(args)
     if output is not None:
         check_output(output, table, in_place=args.in_place)
         _check_checkpoint(args.checkpoint, args.file, output)
-    job = _Job(table, args)
+    job = _Job(table, directed, args)
     if max_moves is not None:
         _try_moves(job, max_moves)
         return
     assert output is not None
-    before = measure_state(table.points)
+    before = measure_state(job.start)
     points = job.separate_duplicates() if args.duplicates_only else job.spread(args.max_move)
     save(output, table.with_points(points), in_place=args.in_place)
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
-    print(format_comparison(before, measure_state(points), measure_change(table.points, points), len(points)))
-    for note in job.notes:
+    after = job.with_direction(points)
+    print(format_comparison(before, measure_state(after), measure_change(job.start, after), len(after)))
+    for note in (*job.notes, *notes):
         print(note)
     print(f"written to {sanitise(output)}")
 
@@ -89,10 +93,12 @@ def run(args: argparse.Namespace) -> None:
 class _Job:
     """A table and what to do with it; the options are validated on construction."""
 
-    def __init__(self, table: "Table", args: argparse.Namespace) -> None:
+    def __init__(self, table: "Table", directed: Any, args: argparse.Namespace) -> None:
         from unclump.cli._options import build_objective, read_row_list
 
         self.table, self.args, self.notes = table, args, list[str]()
+        self.directed = None if directed.all() else directed
+        self.start = self.with_direction(table.points)
         self.frozen = None if args.freeze is None else read_row_list(args.freeze, table)
         self.keep_norms = args.keep_norms or self.frozen is not None or args.duplicates_only
         name = args.objective or "sliced"
@@ -103,6 +109,10 @@ class _Job:
         passes = min(max(_PASSES[0], 10_000_000 // rows), _PASSES[1])
         self.steps = args.steps if args.steps is not None else passes * max(1, rows // (self.batch_size or rows))
         self.progress = not args.quiet and sys.stderr.isatty()
+
+    def with_direction(self, points: Any) -> Any:
+        """The rows that were not zero in FILE."""
+        return points if self.directed is None else points[self.directed]
 
     def spread(self, max_move: float | None) -> Any:
         """Disperse the points of the table, in the dtype they are written in."""
@@ -154,7 +164,7 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
     """Print a line for each limit on moves, as soon as it is computed."""
     from unclump.cli._comparison import NEIGHBOURS, State, measure_change, measure_state
 
-    points = job.table.points
+    points = job.start
     headings = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
     print("  ".join(headings))
 
@@ -165,7 +175,7 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
 
     print_line(0, 1, measure_state(points))
     for degrees in max_moves:
-        spread = job.spread(degrees)
+        spread = job.with_direction(job.spread(degrees))
         print_line(degrees, measure_change(points, spread).overlap, measure_state(spread))
     print("nothing was written; choose one with --max-move")
 

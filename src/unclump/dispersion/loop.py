@@ -24,12 +24,12 @@ from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_count, check_generator, check_number, check_positive, check_table
 from unclump._precision import full_precision
 from unclump.dispersion.checkpoint import Checkpoint
+from unclump.dispersion.directed import DirectedRows
 from unclump.dispersion.history import History
 from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
 from unclump.dispersion.run import Run
 from unclump.distributed.ranks import Alone, Ranks, Shards, ranks_of
 from unclump.objectives import objective as objective_by_name
-from unclump.ops.row_update import put_on_sphere
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step
 
@@ -68,8 +68,9 @@ def disperse(
     r"""Move the rows of a table apart on the sphere, by Riemannian descent of an objective.
 
     Args:
-        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero.
-            They are put on the sphere; the input is never changed. Half precision is computed in float32.
+        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm. They are put
+            on the sphere; the input is never changed. Half precision is computed in float32. Rows of zeros, as padding
+            is, have no direction: they take no part, stay as they are, and are listed in a warning.
         objective: Maps embeddings to a scalar, lower being better; or the name of one, see `list_objectives`. With
             ``gather=Shards()`` the points are this rank's rows of a table that is spread over ranks, all of which make
             the same call; batches are drawn from the whole table, with the first rank's generator.
@@ -111,8 +112,10 @@ def disperse(
     """
     given = as_tensor(x)
     objective = _module(objective)
-    ranks = _ranks(given, objective)
-    check_table(given, at_least=2 if ranks.size == 1 else 0)
+    check_table(given, at_least=0)
+    directed = DirectedRows(given)
+    ranks = _ranks(directed.rows, objective)
+    check_table(directed.rows, at_least=2 if ranks.size == 1 else 0)
     _check_choices(
         steps=steps,
         batch_size=batch_size,
@@ -122,12 +125,8 @@ def disperse(
         schedule=schedule,
         measure_every=measure_every,
     )
-    moving = moving_rows(frozen, given, elsewhere=ranks.size > 1)
-    some_frozen = ranks.any(moving is not None)[0]  # perhaps on other ranks only
-    if some_frozen and moving is None:
-        moving = torch.ones(len(given), dtype=torch.bool, device=given.device)
-    table = nn.Parameter(full_precision(given.detach()).clone(memory_format=torch.contiguous_format))
-    put_on_sphere([table.data])
+    moving = _moving(frozen, directed, ranks)
+    table = nn.Parameter(full_precision(directed.rows).clone(memory_format=torch.contiguous_format))
     batch_rows = min(batch_size or ranks.total, ranks.total)
     run = Run(table, objective, _make(optimizer, table, lr, batch_rows), generator, batch_size=batch_rows, ranks=ranks)
     start = None if max_move is None else table.detach().clone()
@@ -180,10 +179,10 @@ def disperse(
             torn = True
     if file is not None and not torn:
         file.write(run.state_dict())
-    original, free = given.detach(), slice(None) if moving is None else moving
-    points = original.clone(memory_format=torch.contiguous_format)
-    points[free] = settle(table.detach()[free], original[free], keep_norms=keep_norms, max_move=max_move)
-    return Dispersed(like(points, x), run.history(interrupted=run.step <= steps))
+    free = slice(None) if moving is None else moving
+    points = directed.rows.clone(memory_format=torch.contiguous_format)
+    points[free] = settle(table.detach()[free], directed.rows[free], keep_norms=keep_norms, max_move=max_move)
+    return Dispersed(like(directed.put_back(points), x), run.history(interrupted=run.step <= steps))
 
 
 def _ranks(x: Tensor, objective: nn.Module) -> Alone:
@@ -197,6 +196,14 @@ def _ranks(x: Tensor, objective: nn.Module) -> Alone:
             "nobody averages gradients here"
         )
     return ranks_of(x, gather, objective)
+
+
+def _moving(frozen: Rows | None, directed: DirectedRows, ranks: Alone) -> Tensor | None:
+    """The mask of the rows that may move, among those with a direction; None where all may, on every rank."""
+    moving = moving_rows(frozen, directed.table, elsewhere=ranks.size > 1)
+    if not ranks.any(moving is not None)[0]:  # perhaps on other ranks only
+        return None
+    return directed.of(torch.ones_like(directed.table[:, 0], dtype=torch.bool) if moving is None else moving)
 
 
 def _checkpoint_kind(ranks: Alone) -> Callable[..., Checkpoint]:

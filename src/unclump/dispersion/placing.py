@@ -5,7 +5,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from unclump._arrays import Table, as_tensor, like
-from unclump._checks import check_count, check_generator, check_rows, check_table
+from unclump._checks import check_count, check_generator, check_table
+from unclump.dispersion.directed import DirectedRows
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle
 from unclump.ops.nearest import nearest
@@ -30,7 +31,8 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
 
     Args:
         count: How many rows to place.
-        x: The table of shape (n, d), a tensor or a NumPy array, rows of any norm but zero. It stays as it is.
+        x: The table of shape (n, d), a tensor or a NumPy array, rows of any norm. It stays as it is. Rows of zeros, as
+            padding is, take up no room, and are listed in a warning.
         samples: How many uniform places to choose from, at least `count`.
         generator: For these.
 
@@ -48,13 +50,14 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
     """
     given = as_tensor(x)
     check_table(given)
-    check_rows(given)
+    directed = DirectedRows(given)
     check_count("count", count)
     check_count("samples", samples)
     check_generator(generator)
     if samples < count:
         raise ValueError(f"expected at least as many samples as new rows, got {samples} for {count}; take more samples")
-    table = project(given.detach())
+    table = project(directed.rows)
+    check_table(table)
     places = uniform(samples, table.shape[1], generator=generator, dtype=table.dtype, device=table.device)
     return like(_climb(table, _farthest(count, places, table)).to(given.dtype), x)
 

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unclump._arrays import Table, as_tensor, like
-from unclump._checks import check_generator, check_number, check_positive
+from unclump._checks import check_generator, check_number, check_positive, check_table
+from unclump.dispersion.directed import DirectedRows
 from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
 from unclump.geometry.sphere import angle, exp, tangent
 from unclump.geometry.uniform_law import duplicate_angle
@@ -49,7 +50,8 @@ def separate_duplicates(
     stay. Exact duplicates have no such circle: they set out in random directions.
 
     Args:
-        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm but zero.
+        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm. Rows of
+            zeros, as padding is, stay as they are, and are listed in a warning.
         within: The angle in radians up to which two rows count as duplicates; 0 is exact duplicates of direction. None
             is `duplicate_angle(n, d)`, which uniform points do not come near to.
         frozen: A mask of shape (n,), or row numbers, that stay even where they are clumped.
@@ -72,13 +74,18 @@ def separate_duplicates(
         >>> math.degrees(uc.min_angle(found.points)) > 2
         True
     """
-    given = as_tensor(x).detach()
+    whole = as_tensor(x)
+    check_table(whole, at_least=2)
+    directed = DirectedRows(whole)
+    given = directed.rows
     start = directions(given)
     n, d = start.shape
     usual = max(duplicate_angle(n, d), 4 * torch.finfo(given.dtype).eps)  # on the circle it may be below rounding
     within = usual if within is None else within
     _check_choices(within, max_move, generator)
-    moving = moving_rows(frozen, given)
+    moving = moving_rows(frozen, whole)
+    if moving is not None:
+        moving = directed.of(moving)
     clumped = angle(start, start[nearest(start)[0][:, 0]]) <= within
     rows = (clumped if moving is None else clumped & moving).nonzero()[:, 0]
     points = given.clone(memory_format=torch.contiguous_format)
@@ -87,7 +94,7 @@ def separate_duplicates(
         parted = _part(start, rows, wanted, max_move, generator)
         points[rows] = settle(parted, given[rows], keep_norms=True, max_move=max_move)
         _check_parted(points, rows, within, wanted)
-    return Separated(like(points, x), rows, within)
+    return Separated(like(directed.put_back(points), x), directed.numbers(rows), within)
 
 
 def _part(

@@ -1,13 +1,14 @@
 """The regularisation term that is added to a loss."""
 
 import copy
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._checks import check_count, check_generator, check_number
+from unclump._checks import check_count, check_generator, check_number, has_direction, list_rows
 from unclump.distributed.ranks import Gather, Shards, ranks_of
 from unclump.integrations._tables import local_row_numbers, local_rows
 from unclump.objectives import Objective
@@ -15,7 +16,10 @@ from unclump.objectives import Objective
 
 @dataclass(frozen=True)
 class Penalty:
-    """A weighted objective of a model's table, without its padding row.
+    """A weighted objective of a model's table, without its padding row and other rows of zeros.
+
+    The first call looks for these: it refuses NaN and infinity, and lists zeros in a warning. A row of zeros takes no
+    part as long as it is one.
 
     With many processes it is always the objective of the whole table. If every rank has the whole table, as under DDP
     or within a step of FSDP2, each rank computes the term and gradients are averaged. The terms are equal, unless
@@ -35,6 +39,7 @@ class Penalty:
     rows: int | None = None
     """The number of rows drawn for each step; None for all."""
     generator: torch.Generator | None = None
+    _first_look: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_term(self.objective, self.weight)
@@ -54,16 +59,30 @@ class Penalty:
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
         rows, group = local_rows(table)
         objective = self.objective if group is False else _with_shards(self.objective)
-        if padding is None and self.rows is None:
-            value: Tensor = objective(table)
+        value: Tensor
+        has_zeros = self._has_zeros(rows.detach(), local_row_numbers(table, padding), group)
+        if padding is None and self.rows is None and not has_zeros:
+            value = objective(table)
             return value
         numbers = self._draw(local_row_numbers(table, padding), group)
+        directed = rows.detach().any(dim=-1) if has_zeros else None
         if group is False:
-            value = objective(table[numbers])
+            value = objective(table[numbers], weight=None if directed is None else directed[numbers])
             return value
-        mask = torch.zeros(len(rows), dtype=torch.bool, device=numbers.device)
-        value = objective(table, weight=mask.index_fill(0, numbers, True))
+        mask = torch.zeros(len(rows), dtype=torch.bool, device=numbers.device).index_fill(0, numbers, True)
+        value = objective(table, weight=mask if directed is None else mask & directed)
         return value
+
+    def _has_zeros(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"], group: Gather) -> bool:
+        """Whether rows other than padding are zero on any rank. Only the first call reads the data."""
+        if "has_zeros" not in self._first_look:
+            zeros = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+            zeros[numbers] = ~has_direction(rows[numbers], what="rows of the table")
+            if zeros.any():
+                text = f"the table has nothing but zeros in {list_rows(zeros)}: they take no part in {self.objective!r}"
+                warnings.warn(text, stacklevel=4)
+            self._first_look["has_zeros"] = ranks_of(rows, group).any(bool(zeros.any()))[0]
+        return self._first_look["has_zeros"]
 
     def _draw(self, numbers: Int[Tensor, " k"], group: Gather) -> Int[Tensor, " j"]:
         """Draw this rank's share of the rows."""

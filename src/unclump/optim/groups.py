@@ -1,70 +1,34 @@
-"""Parameter groups: their options, and the updates of those that are Euclidean."""
+"""Parameter groups: their options, what a parameter on the sphere must be, and what is said of one by name."""
 
+import math
+import warnings
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
-import torch
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
-from torch.optim.adam import adam
-from torch.optim.sgd import sgd
+from torch.nn.parameter import is_lazy
 
 from unclump._checks import check_choice, check_number
-from unclump.ops.row_update import RETRACTIONS
+from unclump.ops.row_update import local_part
+from unclump.ops.update_rules import RETRACTIONS
 
 Group = dict[str, Any]
+LearningRate = float | Tensor | np.floating[Any] | npt.NDArray[Any]
 
-# What a group may hold beside our options: torch's own entries, a label, and where a schedule resumes from.
-_ALSO_IN_GROUPS = {"params", "param_names", "name", "initial_lr"}
-
-
-def euclidean_sgd(group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[Group]) -> None:
-    """Torch's SGD, for groups with `sphere=False`."""
-    buffers = [state.get("momentum_buffer") for state in states] if group["momentum"] != 0 else []
-    sgd(
-        parameters,
-        gradients,
-        buffers,
-        has_sparse_grad=any(grad.is_sparse for grad in gradients),
-        weight_decay=group["weight_decay"],
-        momentum=group["momentum"],
-        lr=group["lr"],
-        dampening=0,
-        nesterov=False,
-        maximize=group["maximize"],
-    )
-    for state, buffer in zip(states, buffers, strict=False):
-        state["momentum_buffer"] = buffer
-
-
-def euclidean_adam(group: Group, parameters: list[Tensor], gradients: list[Tensor], states: list[Group]) -> None:
-    """Torch's Adam, for groups with `sphere=False`."""
-    if any(grad.is_sparse for grad in gradients):
-        raise ValueError(
-            "expected dense gradients in a group with sphere=False, got sparse; use torch.optim.SparseAdam"
-        )
-    for x, state in zip(parameters, states, strict=True):
-        if not state:
-            state.update(step=torch.tensor(0.0), exp_avg=torch.zeros_like(x), exp_avg_sq=torch.zeros_like(x))
-    adam(
-        parameters,
-        gradients,
-        [state["exp_avg"] for state in states],
-        [state["exp_avg_sq"] for state in states],
-        [],
-        [state["step"] for state in states],
-        amsgrad=False,
-        beta1=group["betas"][0],
-        beta2=group["betas"][1],
-        lr=group["lr"],
-        weight_decay=group["weight_decay"],
-        eps=group["eps"],
-        maximize=group["maximize"],
-    )
+_ALIKE = 0.8  # names of options that are taken for misspelt ones
 
 
 def check_options(param_group: Group, defaults: Group) -> None:
-    """Refuse options that are unknown, which torch would silently ignore, out of range, or void on a sphere."""
-    for name in param_group:
-        check_choice("the options of a parameter group", name, (*defaults, *sorted(_ALSO_IN_GROUPS)))
+    """Refuse options that are out of range, or void on a sphere; warn of those that may be misspelt.
+
+    Other names that are no options of ours stay in the group, as in torch: schedules and frameworks have their own.
+    """
+    for name in param_group.keys() - defaults.keys() - {"params"}:
+        for match in get_close_matches(name, defaults, n=1, cutoff=_ALIKE):
+            warnings.warn(f"a parameter group has {name!r}, which is ignored; did you mean {match!r}?", stacklevel=4)
     options = {**defaults, **param_group}
     check_not_negative("lr", options["lr"])
     check_not_negative("weight_decay", options["weight_decay"])
@@ -76,29 +40,75 @@ def check_options(param_group: Group, defaults: Group) -> None:
         )
 
 
-def check_point_parameter(x: Tensor) -> None:
-    """Refuse a parameter whose rows cannot be points of a sphere."""
-    if not x.is_floating_point():
-        raise TypeError(f"expected a floating-point parameter, got {x.dtype}; convert with .float()")
-    if x.ndim == 0 or x.shape[-1] < 2:
+def check_momentum(options: Group) -> None:
+    """Refuse momentum and dampening that are out of range, and Nesterov's without momentum, as torch does."""
+    check_not_negative("momentum", options["momentum"])
+    check_not_negative("dampening", options["dampening"])
+    if options["nesterov"] and (options["momentum"] == 0 or options["dampening"] != 0):
         raise ValueError(
-            f"expected a parameter of shape (..., d) with d >= 2, got {tuple(x.shape)}: "
-            "put what is not a point into a group with sphere=False"
+            "expected momentum > 0 and dampening=0 with nesterov=True, got "
+            f"momentum={options['momentum']!r} and dampening={options['dampening']!r}"
         )
-    if x.ndim > 2 and not x.is_contiguous():
-        raise ValueError(f"expected a contiguous parameter, got strides {x.stride()}; call .contiguous() first")
 
 
-def check_betas(betas: tuple[float, float]) -> None:
-    """Refuse decay rates outside of [0, 1)."""
-    for beta in betas:
+def check_moments(options: Group) -> None:
+    """Refuse decay rates outside of [0, 1), and eps that is out of range."""
+    check_not_negative("eps", options["eps"])
+    for beta in options["betas"]:
         check_not_negative("betas", beta)
         if beta >= 1:
-            raise ValueError(f"expected betas in [0, 1), got {betas!r}")
+            raise ValueError(f"expected betas in [0, 1), got {options['betas']!r}")
 
 
-def check_not_negative(name: str, value: float) -> None:
-    """Refuse a number that is negative or not finite."""
-    check_number(name, value)
-    if not 0 <= value < float("inf"):
+def check_not_negative(name: str, value: Any) -> None:
+    """Refuse a number that is negative or not finite; tensors and arrays of one number are numbers, too."""
+    is_array = isinstance(value, Tensor | np.ndarray | np.generic)
+    number = value.item() if is_array and math.prod(value.shape) == 1 else value
+    check_number(name, number)
+    if not 0 <= number < math.inf:
         raise ValueError(f"expected {name} >= 0 and finite, got {value!r}")
+
+
+def parameter_names(groups: Iterable[Group]) -> dict[Tensor, str]:
+    """What messages call every parameter: its name where `named_parameters` were passed, else its place; its shape."""
+    names = {}
+    for number, group in enumerate(groups):
+        for place, x in enumerate(group["params"]):
+            name = repr(group["param_names"][place]) if "param_names" in group else f"{place} of group {number}"
+            shape = "" if is_lazy(x) else f" of shape {tuple(x.shape)}"
+            rank = f", on rank {x.device_mesh.get_rank()}" if hasattr(x, "device_mesh") else ""
+            names[x] = f"parameter {name}{shape}{rank}"
+    return names
+
+
+def check_point_parameter(x: Tensor, name: str | None = None) -> None:
+    """Refuse a parameter whose rows cannot be points of a sphere."""
+    name = name or f"a parameter of shape {tuple(x.shape)}"
+    remedy = "put biases, norms and whatever is not points into a group with sphere=False"
+    if not x.is_floating_point():
+        raise TypeError(f"expected floating-point points, got {name} in {x.dtype}; convert with .float(), or {remedy}")
+    if x.ndim < 2 or x.shape[-1] < 2:
+        raise ValueError(f"expected points of shape (..., n, d) with d >= 2, got {name}; {remedy}")
+    placements: Any = getattr(x, "placements", ())  # of a DTensor
+    if not all(placement.is_shard(0) or placement.is_replicate() for placement in placements):
+        raise ValueError(
+            f"expected whole rows on every rank, got {name} with placements {placements}; redistribute it to [Shard(0)]"
+        )
+    if x.ndim > 2 and not local_part(x.detach()).is_contiguous():
+        raise ValueError(f"expected contiguous points, got {name} with strides {x.stride()}; call .contiguous() first")
+
+
+def check_sparse_gradient(
+    x: Tensor, grad: Tensor, groups: Iterable[Group], *, sphere: bool, if_euclidean: bool
+) -> None:
+    """Refuse a sparse gradient that the update of its parameter does not take."""
+    if sphere and (x.ndim != 2 or grad.sparse_dim() != 1):
+        raise ValueError(
+            "expected a sparse gradient of whole rows, as nn.Embedding(sparse=True) gives, "
+            f"got {grad.sparse_dim()} sparse dimensions for {parameter_names(groups)[x]}; pass a dense one"
+        )
+    if not sphere and not if_euclidean:
+        raise ValueError(
+            "expected dense gradients in a group with sphere=False, "
+            f"got a sparse one for {parameter_names(groups)[x]}; use torch.optim.SparseAdam"
+        )

@@ -3,116 +3,48 @@ r"""Optimisers whose parameters are points on the sphere: plain `nn.Parameter` o
 A group with `sphere=False` is Euclidean, and updated by torch's own functions: one optimiser serves a model whose
 embedding is on the sphere and whose other weights are not. `.grad` is never modified.
 
-A row is put on the sphere when the optimiser first sees it, where it is not there already; this reads the data, once.
+Rows are put on the sphere when the optimiser is built, and again before a parameter's first step, since weights may be
+loaded in between; those that are there keep every bit. The first step also looks at the data, once: NaN and infinity
+are refused, by parameter and row, before anything moves. A row of zeros, as `padding_idx` makes it, has no direction:
+it stays as it is, and a warning lists it.
+
 Half-precision parameters are updated in float32 and rounded when written: state is float32, the point is off the
 sphere by the rounding (up to 2^-9 in bfloat16), and a step smaller than that is lost.
+
+Parameters of FSDP2, or other DTensors that are sharded by rows, are updated row by row where they are; state is sharded
+as they are, for torch.distributed.checkpoint.
 
 Gradients of an `nn.Embedding(sparse=True)` touch only the rows they name: state and step count are each row's own.
 """
 
-from collections.abc import Callable
-from copy import deepcopy
-from functools import partial
-from typing import Any, overload
+from typing import ClassVar
 
 import torch
-from torch import Tensor
-from torch.optim.optimizer import Optimizer, ParamsT
+from torch.optim.optimizer import ParamsT
 
-from unclump._precision import full_precision
-from unclump.ops.row_update import adam_update, put_on_sphere, sgd_update, update_rows
-from unclump.optim.groups import (
-    Group,
-    check_betas,
-    check_not_negative,
-    check_options,
-    check_point_parameter,
-    euclidean_adam,
-    euclidean_sgd,
-)
-
-
-class SphereOptimizer(Optimizer):
-    """What both optimisers are, but for three things: checks of their own options, first state, and updates."""
-
-    def _check(self, options: Group) -> None:
-        """Refuse what only this optimiser can judge, among the options of a group."""
-        raise NotImplementedError
-
-    def _first_state(self, x: Tensor) -> Group:
-        """The state of points that have not moved yet."""
-        raise NotImplementedError
-
-    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Move parameters on the sphere."""
-        raise NotImplementedError
-
-    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        """Move parameters of a group that is Euclidean, as torch does."""
-        raise NotImplementedError
-
-    def add_param_group(self, param_group: Group) -> None:
-        check_options(param_group, self.defaults)
-        self._check({**self.defaults, **param_group})
-        super().add_param_group(param_group)
-        try:
-            for x in self.param_groups[-1]["params"] if self.param_groups[-1]["sphere"] else ():
-                check_point_parameter(x)
-        except (TypeError, ValueError):
-            self.param_groups.pop()
-            raise
-
-    def load_state_dict(self, state_dict: Group) -> None:
-        """As torch does it, but that sphere groups get their state as it was saved.
-
-        Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
-        """
-        state_dict = deepcopy(state_dict)
-        super().load_state_dict(state_dict)
-        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
-            for x, number in zip(group["params"], saved["params"], strict=True):
-                if group["sphere"] and number in state_dict["state"]:
-                    self.state[x] = {
-                        name: value.to(x.device) if isinstance(value, Tensor) else value
-                        for name, value in state_dict["state"][number].items()
-                    }
-
-    @overload
-    def step(self, closure: None = None) -> None: ...
-
-    @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        groups = [(group, [x for x in group["params"] if x.grad is not None]) for group in self.param_groups]
-        new = [x for group, parameters in groups if group["sphere"] for x in parameters if not self.state[x]]
-        if new:  # all of them are checked before anything moves
-            put_on_sphere(new)
-            for x in new:
-                self.state[x] = self._first_state(x)
-        for group, parameters in groups:
-            update = self._update_points if group["sphere"] else self._update_others
-            update(group, parameters, [x.grad for x in parameters])
-        return loss
+from unclump.ops.update_rules import adam_update, sgd_update
+from unclump.optim.base import SphereOptimizer
+from unclump.optim.euclidean import euclidean_adam, euclidean_sgd
+from unclump.optim.groups import LearningRate, check_moments, check_momentum
+from unclump.optim.state import Entry
 
 
 class SphereSGD(SphereOptimizer):
     r"""Riemannian gradient descent on the sphere, with momentum that is carried along each step.
 
-    .. math:: b \leftarrow \mu b + (I - x x^\top) \nabla f(x), \quad x \leftarrow \exp_x(-\text{lr} \, b)
+    .. math::
+        b &\leftarrow \mu b + (1 - \tau) g, \quad g = (I - x x^\top) \nabla f(x) \\
+        x &\leftarrow \exp_x(-\text{lr} \, u), \quad u = b, \text{ or } u = g + \mu b \text{ with } \texttt{nesterov}
 
-    and b follows x along the step's great circle.
+    and b follows x along the step's great circle: its part along u turns, the rest stays. These are torch.optim.SGD's
+    formulas with the tangent gradient; a row's first gradient is not dampened.
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them.
-        lr: The step size.
+        lr: The step size: a number, or a tensor or array of one.
         momentum: The factor :math:`\mu`; 0 for none.
+        dampening: The share :math:`\tau` of a gradient that momentum does not take up.
+        nesterov: Step along the gradient and the momentum after it. Like `dampening`, it has no compiled loop.
         retraction: "exp", along the great circle by the length of the step, or "project", :math:`(x + u) / |x + u|`.
         weight_decay: For groups with `sphere=False`.
         maximize: Climb instead of descend.
@@ -127,12 +59,23 @@ class SphereSGD(SphereOptimizer):
         tensor([[0.8660, 0.5000]])
     """
 
+    rule = staticmethod(sgd_update)
+    choices = ("momentum", "dampening", "nesterov", "retraction")
+    entries = (Entry("momentum_buffer", option="momentum"),)
+    euclidean_update = staticmethod(euclidean_sgd)
+    euclidean_entries = ()
+    takes_sparse_if_euclidean = True
+    check_choices = staticmethod(check_momentum)
+    added_options: ClassVar = {"dampening": 0.0, "nesterov": False}
+
     def __init__(
         self,
         params: ParamsT,
-        lr: float,
+        lr: LearningRate,
         *,
         momentum: float = 0.0,
+        dampening: float = 0.0,
+        nesterov: bool = False,
         retraction: str = "exp",
         weight_decay: float = 0.0,
         maximize: bool = False,
@@ -142,34 +85,13 @@ class SphereSGD(SphereOptimizer):
             {
                 "lr": lr,
                 "momentum": momentum,
+                "dampening": dampening,
+                "nesterov": nesterov,
                 "retraction": retraction,
                 "weight_decay": weight_decay,
                 "maximize": maximize,
-                "sphere": True,
             },
         )
-
-    def _check(self, options: Group) -> None:
-        check_not_negative("momentum", options["momentum"])
-
-    def _first_state(self, x: Tensor) -> Group:
-        return {"momentum_buffer": None}
-
-    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        update = partial(
-            sgd_update,
-            lr=-group["lr"] if group["maximize"] else group["lr"],
-            momentum=group["momentum"],
-            retraction=group["retraction"],
-        )
-        for x in parameters:
-            state = self.state[x]
-            if state["momentum_buffer"] is None and group["momentum"] != 0:
-                state["momentum_buffer"] = torch.zeros_like(full_precision(x))
-        update_rows(update, parameters, gradients, [(self.state[x]["momentum_buffer"],) for x in parameters])
-
-    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        euclidean_sgd(group, parameters, gradients, [self.state[x] for x in parameters])
 
 
 class SphereAdam(SphereOptimizer):
@@ -185,9 +107,11 @@ class SphereAdam(SphereOptimizer):
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them.
-        lr: The step size: about the angle, in radians, that a row turns in a step.
+        lr: The step size: about the angle, in radians, that a row turns in a step. A number, or a tensor or array of
+            one.
         betas: The decay of the first and the second moment.
         eps: Added to the root of the second moment.
+        amsgrad: Divide by the root of the largest v so far instead of the latest, with the same bias correction.
         retraction: "exp", along the great circle by the length of the step, or "project", :math:`(x + u) / |x + u|`.
         lazy: Skip the rows whose gradient is zero: they neither move nor count the step. For minibatches of a large
             table. On a GPU, finding these rows makes the host wait.
@@ -206,13 +130,28 @@ class SphereAdam(SphereOptimizer):
         tensor([109., 109., 109.])
     """
 
+    rule = staticmethod(adam_update)
+    choices = ("betas", "eps", "retraction")
+    entries = (
+        Entry("exp_avg"),
+        Entry("exp_avg_sq", is_column=True),
+        Entry("steps", is_column=True, dtype=torch.long),
+        Entry("max_exp_avg_sq", is_column=True, option="amsgrad"),
+    )
+    euclidean_update = staticmethod(euclidean_adam)
+    euclidean_entries = ("step", "exp_avg", "exp_avg_sq")
+    takes_sparse_if_euclidean = False
+    check_choices = staticmethod(check_moments)
+    added_options: ClassVar = {"amsgrad": False}
+
     def __init__(
         self,
         params: ParamsT,
-        lr: float,
+        lr: LearningRate,
         *,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        amsgrad: bool = False,
         retraction: str = "exp",
         lazy: bool = False,
         weight_decay: float = 0.0,
@@ -224,33 +163,10 @@ class SphereAdam(SphereOptimizer):
                 "lr": lr,
                 "betas": betas,
                 "eps": eps,
+                "amsgrad": amsgrad,
                 "retraction": retraction,
                 "lazy": lazy,
                 "weight_decay": weight_decay,
                 "maximize": maximize,
-                "sphere": True,
             },
         )
-
-    def _check(self, options: Group) -> None:
-        check_not_negative("eps", options["eps"])
-        check_betas(options["betas"])
-
-    def _first_state(self, x: Tensor) -> Group:
-        exp_avg = torch.zeros_like(full_precision(x))
-        column = (*x.shape[:-1], 1)
-        return {
-            "exp_avg": exp_avg,
-            "exp_avg_sq": exp_avg.new_zeros(column),
-            "steps": exp_avg.new_zeros(column, dtype=torch.long),
-        }
-
-    def _update_points(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        choices = {name: group[name] for name in ("betas", "eps", "retraction")}
-        update = partial(adam_update, lr=-group["lr"] if group["maximize"] else group["lr"], **choices)
-        names = "exp_avg", "exp_avg_sq", "steps"
-        states = [tuple(self.state[x][name] for name in names) for x in parameters]
-        update_rows(update, parameters, gradients, states, lazy=group["lazy"])
-
-    def _update_others(self, group: Group, parameters: list[Tensor], gradients: list[Tensor]) -> None:
-        euclidean_adam(group, parameters, gradients, [self.state[x] for x in parameters])

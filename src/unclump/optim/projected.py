@@ -8,8 +8,9 @@ from torch.nn.utils import parametrize
 from torch.optim.optimizer import Optimizer
 from torch.utils.hooks import RemovableHandle
 
-from unclump._checks import check_rows
+from unclump._checks import directed_rows, has_direction
 from unclump.ops.project import project
+from unclump.ops.put_on_sphere import put_on_sphere
 from unclump.optim.groups import check_point_parameter
 
 
@@ -21,7 +22,8 @@ def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> Remova
 
     Args:
         optimizer: Any torch optimiser, stepping as it always does.
-        params: Those of its parameters, of shape (..., d), that are points; projected at once, too.
+        params: Those of its parameters, of shape (..., n, d), that are points; projected at once, too. Rows of zeros,
+            as padding is, stay as they are, and are listed in a warning.
 
     Returns:
         A handle whose `remove()` ends it. As all hooks of torch, this one is not copied or pickled with the optimiser.
@@ -37,16 +39,17 @@ def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> Remova
         tensor([[0.7071, 0.7071]])
     """
     points = list(params)
+    for x in points:
+        check_point_parameter(x)
+    directed = [directed_rows(x, f"a parameter of shape {tuple(x.shape)}") for x in points]
 
     @torch.no_grad()
     def back_to_sphere(*_: object) -> None:
-        for x in points:
-            x.copy_(project(x))
+        for x, mask in zip(points, directed, strict=True):
+            x.copy_(project(x) if mask is None else project(x).masked_fill(~mask.unsqueeze(-1), 0))
 
-    for x in points:
-        check_point_parameter(x)
-        check_rows(x.reshape(-1, x.shape[-1]))
-    back_to_sphere()
+    with torch.no_grad():
+        put_on_sphere(points)
     return optimizer.register_step_post_hook(back_to_sphere)
 
 
@@ -58,7 +61,8 @@ def sphere_parametrization(module: nn.Module, name: str = "weight") -> nn.Module
 
     Args:
         module: Changed in place. To save it use its `state_dict`, as for every parametrised module.
-        name: Its parameter of shape (..., d).
+        name: Its parameter of shape (..., n, d). Rows of zeros, as padding is, stay as they are, and are listed in a
+            warning.
 
     Returns:
         `module`.
@@ -69,7 +73,9 @@ def sphere_parametrization(module: nn.Module, name: str = "weight") -> nn.Module
         >>> torch.allclose(layer.weight.norm(dim=-1), torch.ones(5))
         True
     """
-    check_point_parameter(getattr(module, name))
+    parameter = getattr(module, name)
+    check_point_parameter(parameter)
+    directed_rows(parameter, f"the {name} of {type(module).__name__}")
     return parametrize.register_parametrization(module, name, _Projection())
 
 
@@ -80,5 +86,5 @@ class _Projection(nn.Module):
         return project(free).to(free.dtype)
 
     def right_inverse(self, points: Tensor) -> Tensor:
-        check_rows(points.reshape(-1, points.shape[-1]))
+        has_direction(points)
         return self.forward(points)

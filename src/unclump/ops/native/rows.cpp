@@ -1,4 +1,4 @@
-// Steps of Riemannian SGD and Adam on the rows of a table, in place: the formulas and names of ops/row_update.py.
+// Steps of Riemannian SGD and Adam on the rows of a table, in place: the formulas and names of ops/update_rules.py.
 #include <memory>
 #include <stdexcept>
 
@@ -109,6 +109,23 @@ bool multiply(const T* x, const T* grad, Index d, T& product) {
     return !fits || totals[1] <= largest_entry<T> * largest_entry<T>;
 }
 
+// Whether an entry of a row is not zero, as NaN is not.
+template <class T>
+bool is_nonzero(const T* row, Index d) {
+    Vector<Integer<T>> found = {};
+    Index j = 0;
+    for (; j + lanes<T> <= d; j += lanes<T>) found |= load(row + j) != Vector<T>{};
+    bool any = fold_halves<Integer<T>, vector_bytes>(found, [](const auto& a, const auto& b) { return a | b; }) != 0;
+    for (; j < d; ++j) any |= row[j] != 0;
+    return any;
+}
+
+// Whether a row of the table is padding; almost always its first entry says that it is not.
+template <class T>
+bool is_zero(const T* row, Index d) {
+    return row[0] == 0 && !is_nonzero(row, d);
+}
+
 struct Sgd {
     double lr, momentum;
     bool exact;
@@ -118,6 +135,7 @@ template <class T, bool fits = true>
 void sgd_row(T* __restrict x, const T* __restrict grad, T* __restrict buffer, Index d, const Sgd& choices) {
     T product;
     if (!multiply<fits>(x, grad, d, product)) return sgd_row<T, false>(x, grad, buffer, d, choices);
+    if (product == 0 && is_zero(x, d)) return;  // without a direction it stays
     const T radial = product, momentum = buffer == nullptr ? T(0) : static_cast<T>(choices.momentum);
     const T* const kept = buffer == nullptr ? grad : buffer;  // read, and taken zero times, without momentum
     // What to step against: the tangent part of the gradient, and the momentum so far.
@@ -165,23 +183,16 @@ struct Bias {
     }
 };
 
-// Whether an entry is not zero, as NaN is not.
-template <class T>
-bool has_gradient(const T* grad, Index d) {
-    Vector<Integer<T>> found = {};
-    Index j = 0;
-    for (; j + lanes<T> <= d; j += lanes<T>) found |= load(grad + j) != Vector<T>{};
-    bool any = fold_halves<Integer<T>, vector_bytes>(found, [](const auto& a, const auto& b) { return a | b; }) != 0;
-    for (; j < d; ++j) any |= grad[j] != 0;
-    return any;
-}
-
 // The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
 template <class T, bool fits = true>
 void add_moment(const T* __restrict x, const T* __restrict grad, T* __restrict moment, Index d, T share, T& speed,
                 T& length) {
     T radial;
     if (!multiply<fits>(x, grad, d, radial)) return add_moment<T, false>(x, grad, moment, d, share, speed, length);
+    if (radial == 0 && is_zero(x, d)) {  // without a direction it stays
+        speed = length = 0;
+        return;
+    }
     Vector<T> speeds = {}, lengths = {};
     Index j = 0;
     for (; j + lanes<T> <= d; j += lanes<T>) {
@@ -221,8 +232,8 @@ void step(T* __restrict x, T* __restrict v, Index d, T cosine, T sine) {
 
 // A few rows at a time, first the moments of all and then the steps: one's roots are not waited for by the next.
 template <class T>
-void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, Index* steps, Index d, const Adam& choices,
-               Index start, Index stop) {
+void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max_exp_avg_sq, Index* steps, Index d,
+               const Adam& choices, Index start, Index stop) {
     constexpr Index together = 16;
     const T share = static_cast<T>(1 - choices.beta1), second_share = static_cast<T>(1 - choices.beta2);
     Bias bias;
@@ -232,13 +243,17 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, Index*
         double rates[together] = {};
         for (Index t = 0; t < count; ++t) {
             const T* const gradient = grad.gradient(first + t);
-            if (choices.lazy && !has_gradient(gradient, d)) continue;
+            if (choices.lazy && !is_nonzero(gradient, d)) continue;
             const Index i = grad.row(first + t);
             bias.correct(++steps[i], choices);
             T speed;
             add_moment(x + i * d, gradient, exp_avg + i * d, d, share, speed, lengths[t]);
-            exp_avg_sq[i] += second_share * (speed - exp_avg_sq[i]);
-            rates[t] = bias.rate / (std::sqrt(static_cast<double>(exp_avg_sq[i]) * bias.second) + choices.eps);
+            T second = exp_avg_sq[i] += second_share * (speed - exp_avg_sq[i]);
+            if (max_exp_avg_sq != nullptr) {
+                if (!(second <= max_exp_avg_sq[i])) max_exp_avg_sq[i] = second;  // NaN, too
+                second = max_exp_avg_sq[i];
+            }
+            rates[t] = bias.rate / (std::sqrt(static_cast<double>(second) * bias.second) + choices.eps);
         }
         for (Index t = 0; t < count; ++t) {
             const Turn turn(static_cast<double>(lengths[t]), rates[t], choices.exact);
@@ -255,31 +270,32 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, Index*
 
 }  // namespace
 
-// `rows` names those that `k` gradients belong to, or is null where these are of all rows in their order.
-#define DEFINE(T)                                                                                                    \
-    UNCLUMP_EXPORT int unclump_sgd_##T(T* x, const T* grad, T* buffer, const Index* rows, Index n, Index k, Index d, \
-                                       double lr, double momentum, Index exact, Index threads) {                     \
-        return guarded([&] {                                                                                         \
-            const Gradients<T> gradients(grad, rows, n, k, d);                                                       \
-            const Sgd choices{lr, momentum, exact != 0};                                                             \
-            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                   \
-                for (Index i = start; i < stop; ++i) {                                                               \
-                    const Index place = gradients.row(i) * d;                                                        \
-                    T* const kept = buffer == nullptr ? nullptr : buffer + place;                                    \
-                    sgd_row(x + place, gradients.gradient(i), kept, d, choices);                                     \
-                }                                                                                                    \
-            });                                                                                                      \
-        });                                                                                                          \
-    }                                                                                                                \
-    UNCLUMP_EXPORT int unclump_adam_##T(T* x, const T* grad, T* exp_avg, T* exp_avg_sq, Index* steps,                \
-                                        const Index* rows, Index n, Index k, Index d, Index lazy, double lr,         \
-                                        double beta1, double beta2, double eps, Index exact, Index threads) {        \
-        return guarded([&] {                                                                                         \
-            const Gradients<T> gradients(grad, rows, n, k, d);                                                       \
-            const Adam choices{lr, beta1, beta2, eps, exact != 0, lazy != 0};                                        \
-            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                   \
-                adam_rows(gradients, x, exp_avg, exp_avg_sq, steps, d, choices, start, stop);                        \
-            });                                                                                                      \
-        });                                                                                                          \
+// `max_exp_avg_sq` is null without AMSGrad. `rows` names those that `k` gradients belong to, or is null where these are
+// of all rows in their order.
+#define DEFINE(T)                                                                                                      \
+    UNCLUMP_EXPORT int unclump_sgd_##T(T* x, const T* grad, T* buffer, const Index* rows, Index n, Index k, Index d,   \
+                                       double lr, double momentum, Index exact, Index threads) {                       \
+        return guarded([&] {                                                                                           \
+            const Gradients<T> gradients(grad, rows, n, k, d);                                                         \
+            const Sgd choices{lr, momentum, exact != 0};                                                               \
+            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                     \
+                for (Index i = start; i < stop; ++i) {                                                                 \
+                    const Index place = gradients.row(i) * d;                                                          \
+                    T* const kept = buffer == nullptr ? nullptr : buffer + place;                                      \
+                    sgd_row(x + place, gradients.gradient(i), kept, d, choices);                                       \
+                }                                                                                                      \
+            });                                                                                                        \
+        });                                                                                                            \
+    }                                                                                                                  \
+    UNCLUMP_EXPORT int unclump_adam_##T(                                                                               \
+        T* x, const T* grad, T* exp_avg, T* exp_avg_sq, T* max_exp_avg_sq, Index* steps, const Index* rows, Index n,   \
+        Index k, Index d, Index lazy, double lr, double beta1, double beta2, double eps, Index exact, Index threads) { \
+        return guarded([&] {                                                                                           \
+            const Gradients<T> gradients(grad, rows, n, k, d);                                                         \
+            const Adam choices{lr, beta1, beta2, eps, exact != 0, lazy != 0};                                          \
+            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                     \
+                adam_rows(gradients, x, exp_avg, exp_avg_sq, max_exp_avg_sq, steps, d, choices, start, stop);          \
+            });                                                                                                        \
+        });                                                                                                            \
     }
 UNCLUMP_FOR_BOTH(DEFINE)

@@ -1,0 +1,148 @@
+"""What the optimisers have in common: groups on the sphere and others, the first look at points, and the step."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, overload
+
+import torch
+from torch import Tensor
+from torch.nn.parameter import is_lazy
+from torch.optim.optimizer import Optimizer, ParamsT
+
+from unclump.ops.put_on_sphere import find_zeros, put_on_sphere
+from unclump.ops.row_update import update_rows
+from unclump.optim.groups import Group, check_options, check_point_parameter, check_sparse_gradient, parameter_names
+from unclump.optim.state import Entry, check_state, complete_groups, restored
+
+
+class SphereOptimizer(Optimizer):
+    """An optimiser of points on the sphere, and of Euclidean parameters beside them.
+
+    Attributes:
+        rule: The update of points, a function of `unclump.ops.update_rules`.
+        choices: The options that it takes, beside the step size.
+        entries: The state that it takes, in its order.
+        euclidean_update: Torch's update, for groups with `sphere=False`.
+        euclidean_entries: The state without which that cannot go on.
+        takes_sparse_if_euclidean: Whether it takes sparse gradients.
+        check_choices: Refuses options that are out of range.
+        added_options: Options that saved groups may not have yet, and what they were without.
+    """
+
+    rule: ClassVar[Callable[..., Any]]
+    choices: ClassVar[tuple[str, ...]]
+    entries: ClassVar[tuple[Entry, ...]]
+    euclidean_update: ClassVar[Callable[..., None]]
+    euclidean_entries: ClassVar[tuple[str, ...]]
+    takes_sparse_if_euclidean: ClassVar[bool]
+    check_choices: ClassVar[Callable[..., None]]
+    added_options: ClassVar[Group]
+
+    _is_built = False
+
+    def __init__(self, params: ParamsT, defaults: Group) -> None:
+        super().__init__(params, {**defaults, "sphere": True})
+        self._is_built = True
+        self._put_on_sphere(self.param_groups)
+
+    def __setstate__(self, state: Group) -> None:
+        super().__setstate__(state)
+        self._is_built = True
+        for group in self.param_groups:
+            for name, value in self.added_options.items():
+                group.setdefault(name, value)
+
+    def add_param_group(self, param_group: Group) -> None:
+        check_options(param_group, self.defaults)
+        self.check_choices({**self.defaults, **param_group})
+        super().add_param_group(param_group)
+        added = self.param_groups[-1]
+        try:
+            names = parameter_names(self.param_groups)
+            for x in added["params"] if added["sphere"] else ():
+                if not is_lazy(x):
+                    check_point_parameter(x, names[x])
+        except (TypeError, ValueError):
+            self.param_groups.pop()
+            raise
+        if self._is_built:  # while the constructor adds groups nothing moves, since a later one may be refused
+            self._put_on_sphere([added])
+
+    @torch.no_grad()
+    def _put_on_sphere(self, groups: list[Group]) -> None:
+        """Now, where there are values already; of others `step` takes care."""
+        points = [x for group in groups if group["sphere"] for x in group["params"]]
+        put_on_sphere([x for x in points if not is_lazy(x) and not x.is_meta])
+
+    def load_state_dict(self, state_dict: Group) -> None:
+        """As torch does it, but that sphere groups get their state as it was saved.
+
+        Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
+        A state that lacks an entry, as that of another optimiser does, is refused before anything is loaded.
+        """
+        state_dict = complete_groups(state_dict, self.param_groups)
+        check_state(state_dict, self.param_groups, self.entries, self.euclidean_entries, type(self).__name__)
+        super().load_state_dict(state_dict)
+        for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
+            for x, number in zip(group["params"], saved["params"], strict=True):
+                if group["sphere"] and number in state_dict["state"]:
+                    self.state[x] = restored(state_dict["state"][number], x)
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update every parameter that has a gradient; a `closure` computes loss and gradients first."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        groups = [(group, [x for x in group["params"] if x.grad is not None]) for group in self.param_groups]
+        self._prepare(groups)
+        for group, parameters in groups:
+            gradients, states = [x.grad for x in parameters], [self.state[x] for x in parameters]
+            if group["sphere"]:
+                self._update_points(group, parameters, gradients, states)
+            else:
+                self.euclidean_update(group, parameters, gradients, states)
+        return loss
+
+    def _prepare(self, groups: list[tuple[Group, list[Tensor]]]) -> None:
+        """Refuse all that must be refused before anything moves; put new points on the sphere, and make their state."""
+        new = []
+        for group, parameters in groups:
+            is_sphere, sparse = group["sphere"], self.takes_sparse_if_euclidean
+            for x in parameters:
+                if x.grad is not None and x.grad.is_sparse:
+                    check_sparse_gradient(x, x.grad, self.param_groups, sphere=is_sphere, if_euclidean=sparse)
+            new += [x for x in parameters if is_sphere and not self.state[x]]
+        if not new:
+            return
+        if not torch.compiler.is_compiling():  # compilers cannot read data
+            names = parameter_names(self.param_groups)
+            for x in new:
+                check_point_parameter(x, names[x])
+            for message in find_zeros(new, [names[x] for x in new]):
+                warnings.warn(message, stacklevel=5)  # from where step was called, through three of torch's wrappers
+        put_on_sphere(new)
+        for x in new:
+            self.state[x] = {entry.name: entry.first(x) for entry in self.entries}
+
+    def _update_points(
+        self, group: Group, parameters: list[Tensor], gradients: list[Any], states: list[dict[str, Any]]
+    ) -> None:
+        for entry in self.entries:
+            if entry.option is not None and group[entry.option]:
+                for x, state in zip(parameters, states, strict=True):
+                    if state.get(entry.name) is None:
+                        state[entry.name] = entry.zeros(x)
+        lr = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else float(group["lr"])
+        options = {name: group[name] for name in self.choices}
+        update = partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
+        tables = [tuple(state.get(entry.name) for entry in self.entries) for state in states]
+        update_rows(update, parameters, gradients, tables, lazy=group.get("lazy", False))

@@ -1,0 +1,94 @@
+"""The state of points: its entries, and what a saved one must have to be loaded."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from unclump.optim.groups import Group, parameter_names
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A table of state: a row or a number for every point, sharded as the points are."""
+
+    name: str
+    is_column: bool = False
+    dtype: torch.dtype | None = None
+    """None for the points' own, or float32 where they are in half precision."""
+    option: str | None = None
+    """The option of the group without which there is no such table; None for one that always is."""
+
+    def first(self, x: Tensor) -> Tensor | None:
+        """What it is before the first step."""
+        return self.zeros(x) if self.option is None else None
+
+    def zeros(self, x: Tensor) -> Tensor:
+        """Zeros for the points `x`."""
+        dtype = self.dtype or torch.promote_types(x.dtype, torch.float32)
+        if self.is_column:
+            return torch.zeros_like(x[..., :1], dtype=dtype, memory_format=torch.contiguous_format)
+        return torch.zeros_like(x, dtype=dtype)
+
+    def shape(self, x: Tensor) -> tuple[int, ...]:
+        """Its shape for the points `x`."""
+        return (*x.shape[:-1], 1) if self.is_column else tuple(x.shape)
+
+
+def complete_groups(state_dict: Group, groups: list[Group]) -> Group:
+    """A copy of a saved state, whose groups have the options that they lack from those of the optimiser.
+
+    Without the copy two optimisers would write into one state.
+    """
+    state_dict = deepcopy(state_dict)
+    if len(state_dict["param_groups"]) == len(groups):  # torch refuses other numbers
+        state_dict["param_groups"] = [
+            {**{name: value for name, value in group.items() if name not in ("params", "param_names")}, **saved}
+            for group, saved in zip(groups, state_dict["param_groups"], strict=True)
+        ]
+    return state_dict
+
+
+def check_state(
+    state_dict: Group, groups: list[Group], entries: Sequence[Entry], euclidean_entries: Sequence[str], optimizer: str
+) -> None:
+    """Refuse a saved state that lacks an entry, as that of another optimiser does, or has one of another shape.
+
+    Args:
+        state_dict: The state, its groups completed.
+        groups: Those of the optimiser that is to load it.
+        entries: What the state of points has.
+        euclidean_entries: What that of parameters in groups with `sphere=False` has.
+        optimizer: The name of the optimiser.
+    """
+    names = parameter_names(groups)
+    for group, saved in zip(groups, state_dict["param_groups"], strict=False):
+        sphere = saved.get("sphere", True)
+        needed = [entry.name for entry in entries if entry.option is None] if sphere else list(euclidean_entries)
+        for x, number in zip(group["params"], saved["params"], strict=False):
+            state = state_dict["state"].get(number)
+            if state is None:
+                continue
+            missing = [name for name in needed if name not in state]
+            if missing:
+                kind = "points on the sphere" if sphere else "a group with sphere=False"
+                raise ValueError(
+                    f"expected the state of {optimizer} for {kind}, with {', '.join(needed)}, "
+                    f"got {', '.join(state)} for {names[x]}: {', '.join(missing)} is missing, "
+                    "as in the state of another optimiser; "
+                    "load the model without it, and let this optimiser start anew"
+                )
+            for entry in entries if sphere else ():
+                table = state.get(entry.name)
+                if isinstance(table, Tensor) and tuple(table.shape) != entry.shape(x):
+                    raise ValueError(
+                        f"expected {entry.name} of shape {entry.shape(x)} in the state of {names[x]}, got "
+                        f"{tuple(table.shape)}; load the state that {optimizer} saved for this model"
+                    )
+
+
+def restored(state: Group, x: Tensor) -> Group:
+    """The state as it was saved, on the device of its parameter."""
+    return {name: value.to(x.device) if isinstance(value, Tensor) else value for name, value in state.items()}
