@@ -60,25 +60,24 @@ def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:
         )
 
 
-def check_rows(x: Tensor) -> None:
-    """Raise if rows have no direction (NaN, infinite, or all zero), and list their numbers."""
+def check_rows(x: Tensor, *, allow_zeros: bool = False) -> None:
+    """Raise if rows have no direction (NaN, infinite, or, unless allowed, all zero), and list their numbers."""
     largest = x.detach().abs().amax(dim=-1)
     for is_bad, fault, advice in (
         (largest.isnan(), "NaN", "find where it comes from, or drop these rows"),
         (largest.isinf(), "an infinite value", "find where it overflowed, or drop these rows"),
         (
-            largest == 0,
+            (largest == 0) & (not allow_zeros),
             "nothing but zeros",
             "a zero vector has no direction; drop these rows, or give padding a direction",
         ),
     ):
         rows = is_bad.nonzero().squeeze(-1).tolist()  # of separate sets the indices of set and row
         if rows:
+            expected = "finite" if allow_zeros else "finite, nonzero"
             listed = ", ".join(map(str, rows[:_MAX_LISTED])) + (", ..." if len(rows) > _MAX_LISTED else "")
             plural = "s" if len(rows) > 1 else ""
-            raise ValueError(
-                f"expected finite, nonzero rows, got {fault} in {len(rows)} row{plural} ({listed}); {advice}"
-            )
+            raise ValueError(f"expected {expected} rows, got {fault} in {len(rows)} row{plural} ({listed}); {advice}")
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
