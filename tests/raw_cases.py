@@ -16,7 +16,7 @@ RAW_OBJECTIVES = {
     "SIGReg": lambda: uc.SIGReg(12, generator=_seeded()),
     "SIGReg(distance)": lambda: uc.SIGReg(5, knots=9, t_max=5.0, times_n=False, generator=_seeded()),
     "VISReg": lambda: uc.VISReg(12, generator=_seeded()),
-    "VISReg(weights)": lambda: uc.VISReg(5, scale=0.3, shape=2.0, centre=0.7, generator=_seeded()),
+    "VISReg(weights)": lambda: uc.VISReg(5, scale=2.0, shape=0.3, centre=0.7, generator=_seeded()),
 }
 
 

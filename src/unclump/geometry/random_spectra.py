@@ -61,4 +61,4 @@ def entropy_rank(count: int, values: Float[np.ndarray, " k"], weights: Float[np.
 def quantiles(probabilities: Float[np.ndarray, " m"], spectrum: Spectrum) -> Float[np.ndarray, " m"]:
     """The values below which these shares of the law lie."""
     values, weights = spectrum
-    return np.interp(probabilities, np.cumsum(weights) - weights / 2, values)
+    return np.asarray(np.interp(probabilities, np.cumsum(weights) - weights / 2, values))

@@ -103,7 +103,7 @@ def _counted(
     """How often each code occurs, on all ranks."""
     if (indices is None) == (counts is None) or (indices is None) != (codes is None):
         raise TypeError("expected indices with codes=, the size of the codebook, or counts= alone")
-    found = _occurrences(indices, codes) if indices is not None and codes is not None else _checked(counts)
+    found = occurrences(indices, codes) if indices is not None and codes is not None else _checked(counts)
     check_gather(gather)
     if gather is not False:
         found, group, _ = rows_here(found, gather)
@@ -113,7 +113,8 @@ def _counted(
     return found
 
 
-def _occurrences(indices: Indices, codes: int) -> Float[Tensor, "*sets k"]:
+def occurrences(indices: Indices, codes: int) -> Float[Tensor, "*sets k"]:
+    """How often each code occurs."""
     check_count("codes", codes)
     numbers = as_tensor(indices)
     if not isinstance(numbers, Tensor) or numbers.dtype.is_floating_point or numbers.dtype == torch.bool:

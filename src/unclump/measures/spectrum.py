@@ -173,7 +173,7 @@ def eigenvalues(matrix: Float[Tensor, "*sets m m"]) -> Float[Tensor, "*sets m"]:
 def _blocks(x: Float[Tensor, "*sets n d"]) -> Iterator[Float[Tensor, "*sets k d"]]:
     """Some rows of every set at a time, in double precision."""
     rows = max(1, _BLOCK // max(1, x.shape[-1] * math.prod(x.shape[:-2])))
-    yield from (widen(block) for block in x.split(rows, dim=-2) if block.numel() > 0)
+    yield from (widen(block) for block in torch.split(x, rows, dim=-2) if block.numel() > 0)
 
 
 def _trace(matrix: Float[Tensor, "*sets m m"]) -> Float[Tensor, "*sets"]:

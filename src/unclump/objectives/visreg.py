@@ -32,6 +32,9 @@ def visreg(
     normal distribution. The rows are not projected onto the sphere. A deviation below the root of the precision counts
     as that in :math:`\bar\sigma` (the authors' code has 1e-6): rows that coincide come apart, with a large gradient.
 
+    The quantiles of few rows vary less than a normal sample does (their mean square is 0.89 for 64 rows, 0.99 for
+    1,024), so that the shape shrinks the rows a little: where it weighs much more than the scale, they may collapse.
+
     Args:
         x: Embeddings as they are, n >= 2, in separate sets.
         directions: Unit vectors, as `uniform` draws them.
