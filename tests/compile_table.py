@@ -20,6 +20,8 @@ OBJECTIVES = [
     uc.Polarization(samples=16, steps=2),
     uc.Energy(uc.Laplace()),
     uc.Sliced(3, axis_aligned=True),
+    uc.SIGReg(3),
+    uc.VISReg(3),
 ]
 COMPANY = {
     "alone": lambda x: {},

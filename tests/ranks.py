@@ -16,13 +16,23 @@ import torch.distributed as dist
 from torch.testing import assert_close
 
 import unclump as uc
-from tests.cases import FEW, OBJECTIVES, value_and_gradient
+from tests.cases import FEW, value_and_gradient
+from tests.cases import OBJECTIVES as SPHERICAL
+from tests.raw_cases import RAW_OBJECTIVES
 from tests.sharded import check_fsdp, check_metric, check_replicas  # noqa: F401
 from tests.sharded_optimisers import check_sphere_checkpoint, check_sphere_fsdp, check_sphere_shards  # noqa: F401
 from unclump.distributed.ranks import Ranks
+from unclump.measures.pairs import uniformity
+
+OBJECTIVES = SPHERICAL | RAW_OBJECTIVES
+FEW = [*FEW, *RAW_OBJECTIVES]
 
 # Rows of three ranks, or of the first two: even, uneven, and some with none at all.
 COUNTS = [(5, 5, 5), (9, 2, 4), (0, 8, 1), (7, 0, 0)]
+MEASURES = (
+    uc.min_angle, uc.mean_angle, uc.median_angle, uc.spherical_variance, uc.effective_rank,
+    uc.rankme, uc.isoscore, uc.alpha_req, uc.mean_cosine, uniformity,
+)  # fmt: skip
 TOLERANCES = {torch.float64: 1e-12, torch.float32: 1e-6}
 
 
@@ -40,7 +50,7 @@ def table(counts, dtype, *, twins=True, d=4):
 
 def keeps_order(name):
     """Which of two coinciding rows is first on a circle, or nearer to a sample, is a matter of rounding."""
-    return not name.startswith(("Sliced", "SSW", "Lloyd"))
+    return not name.startswith(("Sliced", "SSW", "Lloyd", "VISReg"))
 
 
 def here(x, counts):
@@ -107,9 +117,14 @@ def check_measures():
     for counts in (counts[: dist.get_world_size()] for counts in COUNTS[1:]):
         x = table(counts, torch.float64)
         mine = here(x, counts)
-        for measure in (uc.min_angle, uc.mean_angle, uc.median_angle, uc.spherical_variance, uc.effective_rank):
+        for measure in MEASURES:
             found = measure(mine, gather=True)
             assert abs(found - measure(x)) < 1e-12, (measure, counts, found, measure(x))
+        codes = torch.arange(sum(counts)) % 5
+        for measure in (uc.codebook_usage, uc.codebook_perplexity):
+            assert measure(here(codes, counts), codes=7, gather=True) == measure(codes, codes=7)
+        views = table([2 * count for count in counts], torch.float64, twins=False).view(-1, 2, 4)
+        assert abs(uc.lidar(here(views, counts), gather=True) - uc.lidar(views)) < 1e-10
         close(
             uc.nearest_angles(mine, gather=uc.Shards()), here(uc.nearest_angles(x), counts), x.dtype, "nearest angles"
         )

@@ -12,7 +12,7 @@ from tests.cases import OBJECTIVES
 pytestmark = pytest.mark.usefixtures("at_the_door")
 
 each_objective = pytest.mark.parametrize("name", OBJECTIVES)
-MEASURES = [uc.min_angle, uc.nearest_angles, uc.mean_angle, uc.median_angle, uc.summary]
+MEASURES = [uc.min_angle, uc.nearest_angles, uc.mean_angle, uc.median_angle, uc.summary, uc.mean_cosine]
 each_measure = pytest.mark.parametrize("measure", MEASURES, ids=lambda f: f.__name__)
 
 BAD_POINTS = {

@@ -11,7 +11,7 @@ Floats = npt.NDArray[np.floating[Any]]
 Table = TypeVar("Table", Tensor, Floats)
 
 
-def as_tensor(x: Tensor | Floats) -> Tensor:
+def as_tensor(x: Tensor | npt.NDArray[Any]) -> Tensor:
     """Convert an array to a tensor, as a copy in native byte order; return a tensor unchanged."""
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("="), order="C")) if isinstance(x, np.ndarray) else x
 

@@ -23,8 +23,13 @@ from unclump.measures.angles import (
     spherical_variance,
     summary,
 )
+from unclump.measures.codebook import UniformAssignments, codebook_perplexity, codebook_usage
+from unclump.measures.isotropic_law import IsotropicLaw
+from unclump.measures.lidar import lidar
 from unclump.measures.mmd_error import mmd_deviation, mmd_variance
 from unclump.measures.overlap import neighbour_overlap
+from unclump.measures.pairs import mean_cosine
+from unclump.measures.spectrum import alpha_req, isoscore, rankme
 from unclump.measures.uniformity_tests import (
     UniformityTest,
     ajne_test,
@@ -43,9 +48,11 @@ from unclump.objectives import (
     MaxMin,
     Objective,
     Polarization,
+    SIGReg,
     Sliced,
     SphericalVariance,
     Uniformity,
+    VISReg,
     energy,
     koleo,
     list_objectives,
@@ -56,9 +63,11 @@ from unclump.objectives import (
     negative_spherical_variance,
     objective,
     polarization,
+    sigreg,
     sliced,
     ssw,
     uniformity,
+    visreg,
 )
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam, SphereSGD
@@ -74,6 +83,7 @@ __all__ = [
     "Energy",
     "Gaussian",
     "Health",
+    "IsotropicLaw",
     "Kernel",
     "KoLeo",
     "Laplace",
@@ -85,6 +95,7 @@ __all__ = [
     "PowerSpherical",
     "PrototypeHead",
     "Riesz",
+    "SIGReg",
     "Separated",
     "Shards",
     "Sliced",
@@ -93,14 +104,19 @@ __all__ = [
     "SphericalVariance",
     "Summary",
     "Table",
+    "UniformAssignments",
     "Uniformity",
     "UniformityTest",
+    "VISReg",
     "VonMisesFisher",
     "ajne_test",
+    "alpha_req",
     "angle",
     "axis_circles",
     "bingham_test",
     "chord",
+    "codebook_perplexity",
+    "codebook_usage",
     "covering_radius",
     "disperse",
     "duplicate_angle",
@@ -109,14 +125,17 @@ __all__ = [
     "gine_test",
     "great_circles",
     "health",
+    "isoscore",
     "kernel_mean",
     "koleo",
+    "lidar",
     "list_objectives",
     "lloyd",
     "load",
     "log_det",
     "max_min",
     "mean_angle",
+    "mean_cosine",
     "median_angle",
     "min_angle",
     "mmd",
@@ -133,9 +152,11 @@ __all__ = [
     "project",
     "project_after_step",
     "prototypes",
+    "rankme",
     "rayleigh_test",
     "save",
     "separate_duplicates",
+    "sigreg",
     "sliced",
     "sobol",
     "sphere_parametrization",
@@ -147,4 +168,5 @@ __all__ = [
     "uniform",
     "uniformity",
     "upper_bound",
+    "visreg",
 ]

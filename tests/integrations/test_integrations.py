@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader
 import unclump as uc
 from unclump.integrations._monitor import CollapseAlarm, TableMonitor
 from unclump.integrations._penalty import Penalty, rows_on_rank
+from unclump.measures import pairs
 
 ROOT, SOURCE = Path(__file__).parents[2], Path(uc.__file__).parent / "integrations"
 PAGES = {
@@ -170,6 +171,23 @@ class TestParts:
         assert seen.measures["rank_share"] == pytest.approx(uc.effective_rank(table[rows]) / 4)
         assert seen.collapse is None
 
+    def test_a_watch_measures_what_is_chosen_and_what_has_a_bound(self, points):
+        table = 3 * points(40, 5)
+        seen = TableMonitor(
+            rows=10, measures=("rankme", "isoscore", "mean_cosine", "uniformity"), least={"alpha_req": 50.0}
+        ).measure(table, None)
+        assert seen.measures == {
+            "rankme": uc.rankme(table),
+            "isoscore": uc.isoscore(table),
+            "mean_cosine": uc.mean_cosine(table),
+            "uniformity": pairs.uniformity(table[::4]),
+            "alpha_req": uc.alpha_req(table),
+        }
+        assert "alpha_req is" in seen.collapse
+        assert list(TableMonitor().measure(table, None).measures) == [
+            "min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share"
+        ]  # fmt: skip
+
     def test_few_rows_stand_for_all(self, points):
         table = points(1000, 3)
         seen = TableMonitor(rows=10).measure(table, None)
@@ -210,6 +228,7 @@ class TestParts:
             ({"rows": 1}, "rows >= 2"),
             ({"least": {"variance": 0.1}}, "did you mean 'spherical_variance'"),
             ({"on_collapse": "raise"}, "'warn', 'stop'"),
+            ({"measures": ("rank_me",)}, "did you mean 'rankme'"),
         ],
     )
     def test_a_watch_that_makes_no_sense_is_refused(self, options, message):
@@ -666,6 +685,42 @@ class TestTorchmetrics:
         assert_close(found["median_nearest_angle"], near.median())
         for name in ("min_angle", "mean_angle", "median_angle", "spherical_variance", "effective_rank"):
             assert found[name].item() == pytest.approx(getattr(uc, name)(x), rel=1e-12), name
+
+    def test_views_of_samples_are_rows_and_groups(self, metric, points):
+        x = points(24, 3).view(8, 3, 3)
+        seen = metric("alignment", "lidar", "rankme", "isoscore", "mean_cosine", "alpha_req", "uniformity")
+        seen.set_dtype(torch.float64)
+        for batch in x.split(5):
+            seen.update(batch)
+        flat, found = x.flatten(0, 1), seen.compute()
+        expected = {
+            "alignment": pairs.alignment(x),
+            "lidar": uc.lidar(x),
+            "rankme": uc.rankme(flat),
+            "isoscore": uc.isoscore(flat),
+            "mean_cosine": uc.mean_cosine(flat),
+            "alpha_req": uc.alpha_req(flat),
+            "uniformity": pairs.uniformity(flat),
+        }
+        assert {name: value.item() for name, value in found.items()} == pytest.approx(expected, rel=1e-12)
+        with pytest.raises(ValueError, match="expected 3 views of every sample, as before, got 2"):
+            seen.update(x[:, :2])
+        alone = metric("lidar")
+        alone.update(flat)
+        with pytest.raises(ValueError, match=r"shape \(samples, views, d\) for alignment and lidar"):
+            alone.compute()
+
+    def test_counts_of_codes_add_up(self, metric):
+        from unclump.integrations.torchmetrics import CodebookUse
+
+        indices, use = torch.tensor([[0, 1, 1], [5, 5, 5]]), CodebookUse(8)
+        for batch in indices:
+            use.update(batch)
+        found = use.compute()
+        assert found["usage"] == 3 / 8
+        assert found["perplexity"].item() == pytest.approx(uc.codebook_perplexity(indices.flatten(), codes=8))
+        with pytest.raises(ValueError, match="indices from 0 to 7, got 8 to 8"):
+            use.update(torch.tensor([8]))
 
     def test_it_goes_into_a_collection(self, metric, points):
         from torchmetrics import MetricCollection

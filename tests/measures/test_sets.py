@@ -10,6 +10,7 @@ from torch.testing import assert_close
 import unclump as uc
 from tests.small_tables import clump, seeded
 from unclump.measures import angles
+from unclump.measures.pairs import uniformity
 
 PER_SET = {
     "nearest_angles": uc.nearest_angles,
@@ -18,12 +19,18 @@ PER_SET = {
     "median_angle": uc.median_angle,
     "spherical_variance": uc.spherical_variance,
     "effective_rank": uc.effective_rank,
+    "mean_cosine": uc.mean_cosine,
+    "uniformity": uniformity,
+    "rankme": uc.rankme,
+    "isoscore": uc.isoscore,
+    "alpha_req": lambda x: uc.alpha_req(x, ranks=(1, 100)),
     "covering_radius": lambda x: uc.covering_radius(x, samples=600, generator=seeded()),
     "mmd_variance": lambda x: uc.mmd_variance(x, uc.Laplace()),
     "neighbour_overlap": lambda x: uc.neighbour_overlap(
         x, x * x, neighbours=3, samples=x.shape[-2] - 2, generator=seeded()
     ),
 }
+RAW = {"rankme", "isoscore", "alpha_req"}  # where a row of zeros is a row
 ONE_TABLE = {
     "summary": uc.summary,
     "rayleigh_test": uc.rayleigh_test,
@@ -36,7 +43,7 @@ ONE_TABLE = {
 per_set = pytest.mark.parametrize("name", PER_SET)
 one_table = pytest.mark.parametrize("name", ONE_TABLE)
 gathers = pytest.mark.parametrize(
-    "measure", [m for name, m in PER_SET.items() if m is getattr(uc, name)], ids=lambda f: f.__name__
+    "measure", [m for name, m in PER_SET.items() if m in (getattr(uc, name), uniformity)], ids=lambda f: f.__name__
 )
 
 
@@ -143,7 +150,7 @@ def test_ranks_share_one_table(measure):
         measure(sets(2, 9, 4), gather=uc.Shards())
 
 
-@per_set
+@pytest.mark.parametrize("name", PER_SET.keys() - RAW)
 def test_rows_without_direction_are_named_by_set_and_row(name):
     x = sets(2, 3, 9, 4)
     x[1, 0, 7] = 0

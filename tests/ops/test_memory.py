@@ -12,6 +12,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 import unclump as uc
+from unclump.measures.pairs import uniformity
 from unclump.ops import native
 
 N, D = 3_000, 16
@@ -28,6 +29,9 @@ MEASURES = {
     "nearest_angles": uc.nearest_angles,
     "mean_angle": uc.mean_angle,
     "effective_rank": uc.effective_rank,
+    "rankme": uc.rankme,
+    "isoscore": uc.isoscore,
+    "uniformity": uniformity,
     "covering_radius": uc.covering_radius,
 }
 

@@ -205,6 +205,17 @@ def test_measures_are_those_of_the_library(points):
     assert (found.n, found.d, found.dtype) == (60, 7, "float64")
 
 
+def test_norms_count_for_the_spectrum_of_raw_rows(points):
+    x = 5 * points(60, 7) * torch.linspace(0.1, 3, 60).unsqueeze(1) + 0.2
+    found = uc.health(torch.cat([x, torch.zeros(1, 7)]))
+    for name in ("rankme", "isoscore", "mean_cosine"):
+        assert getattr(found, name) == pytest.approx(getattr(uc, name)(x), rel=1e-12)
+        assert found.to_dict()[name] == getattr(found, name)
+        assert found.to_dict()["uniform"][name] == getattr(uc.IsotropicLaw(60, 7), name)
+    assert f"{found.rankme:.1f}" in str(found)
+    assert f"{found.isoscore:.4f}" in str(found)
+
+
 def test_hubness_is_that_of_a_loop(points):
     x = torch.cat([points(79, 12) + 0.6, -torch.ones(1, 12)])  # the last is far from all
     angles, counts = all_angles(uc.project(x)), [0] * 80

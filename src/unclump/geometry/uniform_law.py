@@ -16,6 +16,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from unclump.geometry.random_spectra import entropy_rank, marchenko_pastur
+
 Angles = Float[np.ndarray, "*k"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
@@ -136,16 +138,8 @@ class UniformLaw:
     @cached_property
     def effective_rank(self) -> float:
         """The exponential of the entropy of the normalised singular values, by the Marchenko-Pastur law."""
-        fewer, more = sorted((self.n, self.d))
-        ratio = fewer / more
-        low, high = (1 - math.sqrt(ratio)) ** 2, (1 + math.sqrt(ratio)) ** 2
-        # The substitution s = low + (high - low) sin^2(u) smooths the square roots at both ends of the density.
-        u = math.pi / 4 * (1 + _NODES)
-        square = low + (high - low) * np.sin(u) ** 2
-        weight = _WEIGHTS * np.sin(2 * u) ** 2 / square
-        weight, sigma = weight / weight.sum(), np.sqrt(square)
-        mean = float(weight @ sigma)
-        return fewer * mean * math.exp(-float(weight @ (sigma * np.log(sigma))) / mean)
+        squares, weights = marchenko_pastur(self.n, self.d)
+        return entropy_rank(min(self.n, self.d), np.sqrt(squares), weights)
 
     def _nearest_quantile(self, probability: float) -> Angles:
         return cap_angle(-math.expm1(math.log1p(-probability) / (self.n - 1)), self.d)

@@ -2,8 +2,9 @@
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -14,8 +15,20 @@ from unclump._checks import check_choice, check_count, check_number
 from unclump.distributed.ranks import ranks_of
 from unclump.integrations._tables import local_row_numbers, local_rows
 from unclump.measures.angles import effective_rank, nearest_angles, spherical_variance
+from unclump.measures.pairs import mean_cosine, uniformity
+from unclump.measures.spectrum import alpha_req, isoscore, rankme
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")
+"""What is measured unless others are chosen."""
+OF_ALL_ROWS: dict[str, Callable[..., float]] = {
+    "spherical_variance": spherical_variance,
+    "rankme": rankme,
+    "alpha_req": alpha_req,
+    "isoscore": isoscore,
+    "mean_cosine": mean_cosine,
+}
+OF_SAMPLED_ROWS: dict[str, Callable[..., float]] = {"uniformity": uniformity}
+ALL_MEASURES = (*dict.fromkeys([*MEASURES, *OF_ALL_ROWS, *OF_SAMPLED_ROWS]),)
 DEFAULT_LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}  # rank_share >= 1 / d never triggers for d <= 10
 
 
@@ -39,21 +52,24 @@ class TableMonitor:
     rows: int | None = 4096
     least: Mapping[str, float] = field(default_factory=lambda: DEFAULT_LEAST)
     on_collapse: str = "warn"
+    measures: Sequence[str] = MEASURES
 
     def __post_init__(self) -> None:
+        for name in self.measures:
+            check_choice("a measure", name, ALL_MEASURES)
         check_count("every", self.every)
         if self.rows is not None:
             check_count("rows", self.rows, at_least=2)
         for name, bound in self.least.items():
-            check_choice("a measure in least", name, MEASURES)
+            check_choice("a measure in least", name, ALL_MEASURES)
             check_number(f"least[{name!r}]", bound)
         check_choice("on_collapse", self.on_collapse, ("warn", "stop"))
 
     def measure(self, table: Float[Tensor, "n d"], padding: int | None) -> Snapshot:
         """Measure the table without its padding row and rows of zeros.
 
-        Spherical variance and rank are those of all rows. Nearest angles are measured among at most `rows` evenly
-        spaced rows: the smallest is then an upper bound.
+        The measures are those chosen and those in `least`. Nearest angles and uniformity are measured among at most
+        `rows` evenly spaced rows: the smallest angle is then an upper bound. All others are those of all rows.
 
         Example:
             >>> from unclump.integrations._monitor import TableMonitor
@@ -72,14 +88,16 @@ class TableMonitor:
             return Snapshot({}, valid.new_zeros(0), "; ".join(faults) or "fewer than two rows have a direction")
         sample = valid[_evenly_spaced(len(valid), ranks.total, self.rows)]
         nearest = ranks_of(sample, group).rows(nearest_angles(sample, gather=group)).cpu()
-        rank = effective_rank(valid, gather=group)
-        measures = {
-            "min_angle": nearest.min().item(),
-            "median_nearest_angle": nearest.median().item(),
-            "spherical_variance": spherical_variance(valid, gather=group),
+        rank = cache(partial(effective_rank, valid, gather=group))
+        makers: dict[str, Callable[[], float]] = {
+            "min_angle": lambda: nearest.min().item(),
+            "median_nearest_angle": lambda: nearest.median().item(),
             "effective_rank": rank,
-            "rank_share": rank / min(ranks.total, valid.shape[1]),
+            "rank_share": lambda: rank() / min(ranks.total, valid.shape[1]),
+            **{name: partial(measure, valid, gather=group) for name, measure in OF_ALL_ROWS.items()},
+            **{name: partial(measure, sample, gather=group) for name, measure in OF_SAMPLED_ROWS.items()},
         }
+        measures = {name: makers[name]() for name in dict.fromkeys([*self.measures, *self.least])}
         below = [(name, measures[name], bound) for name, bound in self.least.items() if measures[name] < bound]
         faults += [f"{name} is {value:.3g}, below {bound:g}" for name, value, bound in below]
         return Snapshot(measures, nearest, "; ".join(faults) or None)

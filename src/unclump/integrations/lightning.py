@@ -1,6 +1,6 @@
 """Lightning (extra `[lightning]`): a callback that monitors a table, and a mixin that regularises tables."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.integrations._extras import require_extra
-from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor, send_histogram
+from unclump.integrations._monitor import DEFAULT_LEAST, MEASURES, CollapseAlarm, TableMonitor, send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.integrations._tables import find_table
 from unclump.objectives import Objective
@@ -33,6 +33,8 @@ class DispersionCallback(Callback):
             in its rows. `rank_share` is at least 1 / min(n, d): in ten dimensions or fewer, its default threshold of
             0.1 never triggers, and should be larger.
         on_collapse: "warn" warns once for each collapse, "stop" also stops the training.
+        measures: The names of the measures to log instead of these five, beside those in `least`: also "rankme",
+            "alpha_req", "isoscore", "mean_cosine", and "uniformity", of the sampled rows.
     """
 
     def __init__(
@@ -43,8 +45,9 @@ class DispersionCallback(Callback):
         rows: int | None = 4096,
         least: Mapping[str, float] = DEFAULT_LEAST,
         on_collapse: str = "warn",
+        measures: Sequence[str] = MEASURES,
     ) -> None:
-        self.table, self.monitor = table, TableMonitor(every, rows, least, on_collapse)
+        self.table, self.monitor = table, TableMonitor(every, rows, least, on_collapse, measures)
         self._alarm, self._last_step = CollapseAlarm(on_collapse), -1
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:

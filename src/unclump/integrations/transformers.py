@@ -4,14 +4,14 @@ Two ways to regularise: `dispersion_loss` is a `compute_loss_func` for any `Trai
 trainer that adds the term to the model's own loss, for models whose loss is not a plain cross-entropy of their logits.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from unclump.integrations._extras import require_extra
-from unclump.integrations._monitor import DEFAULT_LEAST, CollapseAlarm, TableMonitor, send_histogram
+from unclump.integrations._monitor import DEFAULT_LEAST, MEASURES, CollapseAlarm, TableMonitor, send_histogram
 from unclump.integrations._penalty import Penalty
 from unclump.objectives import Objective
 
@@ -140,6 +140,8 @@ class DispersionCallback(TrainerCallback):
             in its rows. `rank_share` is at least 1 / min(n, d): in ten dimensions or fewer, its default threshold of
             0.1 never triggers, and should be larger.
         on_collapse: "warn" warns once for each collapse, "stop" also stops the training.
+        measures: The names of the measures to log instead of these five, beside those in `least`: also "rankme",
+            "alpha_req", "isoscore", "mean_cosine", and "uniformity", of the sampled rows.
     """
 
     def __init__(
@@ -150,9 +152,10 @@ class DispersionCallback(TrainerCallback):
         rows: int | None = 4096,
         least: Mapping[str, float] = DEFAULT_LEAST,
         on_collapse: str = "warn",
+        measures: Sequence[str] = MEASURES,
     ) -> None:
         input_embedding(trainer.model)
-        self.trainer, self.monitor = trainer, TableMonitor(every, rows, least, on_collapse)
+        self.trainer, self.monitor = trainer, TableMonitor(every, rows, least, on_collapse, measures)
         self._alarm = CollapseAlarm(on_collapse)
 
     def on_train_begin(

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._arrays import as_tensor
-from unclump._checks import check_points, check_rows, check_table
+from unclump._checks import check_points, check_rows, check_table, has_direction
 from unclump._precision import widen
 from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here
 from unclump.ops.blocks import upper_triangle
@@ -52,13 +52,35 @@ def directions_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tupl
     if gather is False:
         x = directions_of_sets(x, at_least=at_least)
         return x, Alone([x.shape[-2]])
+    x, group = _local_table(x, gather)
+    return (x := directions(x, at_least=0)), ranks_of_rows(x, group, at_least)
+
+
+def raw_rows_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets n d"], Alone]:
+    """Rows as they are, of any norm and zero among them, in their own dtype; and the ranks, as above."""
+    group = None
+    if gather is False:
+        check_points(x := as_tensor(x), at_least=at_least)
+    else:
+        x, group = _local_table(x, gather)
+        check_table(x, at_least=0)
+    has_direction(x)  # refuses NaN and infinity
+    return x.detach(), ranks_of_rows(x, group, at_least)
+
+
+def _local_table(x: Points, gather: Gather) -> tuple[Tensor, Any]:
+    """The rows of this rank, and the group of ranks that share the table."""
     check_gather(gather)
     local, group, _ = rows_here(as_tensor(x), gather)
-    x = directions(local, at_least=0)
+    return local, group
+
+
+def ranks_of_rows(x: Tensor, group: Any, at_least: int) -> Alone:
+    """The ranks of a group that share a table, or None, with so many rows in total."""
     ranks = Alone([x.shape[-2]]) if group is None else Ranks(x, group)
     if ranks.total < at_least:
         raise ValueError(f"expected n >= {at_least} points, got {ranks.total} on {ranks.size} ranks; pass more rows")
-    return x, ranks
+    return ranks
 
 
 def per_set(values: Float[Tensor, "*sets"]) -> PerSet:

@@ -12,9 +12,11 @@ from unclump.objectives.energy import MMD, Energy, Uniformity, energy, mmd, unif
 from unclump.objectives.lloyd import Lloyd, lloyd
 from unclump.objectives.nearest import KoLeo, MaxMin, koleo, max_min
 from unclump.objectives.polarization import Polarization, polarization
+from unclump.objectives.sigreg import SIGReg, sigreg
 from unclump.objectives.sliced import SSW, Sliced, sliced, ssw
 from unclump.objectives.spectral import LogDet, log_det
 from unclump.objectives.variance import SphericalVariance, negative_spherical_variance
+from unclump.objectives.visreg import VISReg, visreg
 
 _OBJECTIVES: dict[str, type[Objective]] = {
     "max_min": MaxMin,
@@ -95,9 +97,11 @@ __all__ = [
     "MaxMin",
     "Objective",
     "Polarization",
+    "SIGReg",
     "Sliced",
     "SphericalVariance",
     "Uniformity",
+    "VISReg",
     "energy",
     "koleo",
     "list_objectives",
@@ -108,7 +112,9 @@ __all__ = [
     "negative_spherical_variance",
     "objective",
     "polarization",
+    "sigreg",
     "sliced",
     "ssw",
     "uniformity",
+    "visreg",
 ]

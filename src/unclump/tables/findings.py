@@ -9,6 +9,7 @@ from torch import Tensor
 
 from unclump._text import sanitise
 from unclump.geometry.uniform_law import UniformLaw
+from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables.files import BadRow
 from unclump.tables.verdict import Verdict, count
@@ -52,6 +53,10 @@ class Health:
         cone_angle: The mean angle between the rows and the direction of their mean.
         effective_rank: How many dimensions are used; see `effective_rank`.
         centred_rank: The effective rank after subtracting the mean, the direction that all rows share.
+        rankme: The effective rank of the rows with their norms; see `rankme`.
+        isoscore: How evenly the variance of the rows is spread over dimensions; see `isoscore`.
+        mean_cosine: The mean cosine over all pairs.
+        isotropic: What n rows of an isotropic Gaussian would give: its `rankme` and `isoscore`.
         k: The number of neighbours that count for hubness and orphans.
         hubness: The skewness of the number of times a row is among the k nearest of others.
         orphans: The fraction of rows that are not among the k nearest of any other row.
@@ -79,6 +84,10 @@ class Health:
     cone_angle: float
     effective_rank: float
     centred_rank: float
+    rankme: float
+    isoscore: float
+    mean_cosine: float
+    isotropic: IsotropicLaw
     k: int
     hubness: float
     orphans: float
@@ -115,6 +124,9 @@ def _as_dict(health: Health) -> dict[str, Any]:
         "cone_angle_degrees": math.degrees(health.cone_angle),
         "effective_rank": health.effective_rank,
         "centred_rank": health.centred_rank,
+        "rankme": health.rankme,
+        "isoscore": health.isoscore,
+        "mean_cosine": health.mean_cosine,
         "hubness": {"k": health.k, "skewness": health.hubness, "orphans": health.orphans},
         "uniform": {
             "min_angle_degrees": math.degrees(law.median_smallest_angle),
@@ -124,6 +136,9 @@ def _as_dict(health: Health) -> dict[str, Any]:
             "spherical_variance": law.spherical_variance,
             "resultant_length": law.resultant_length,
             "effective_rank": law.effective_rank,
+            "rankme": health.isotropic.rankme,
+            "isoscore": health.isotropic.isoscore,
+            "mean_cosine": health.isotropic.mean_cosine,
         },
         "tests": {name: {"statistic": test.statistic, "pvalue": test.pvalue} for name, test in health.tests.items()},
         "verdict": {
@@ -148,6 +163,9 @@ def _as_text(health: Health) -> str:
         ("mean angle to the mean", _degrees(health.cone_angle), ""),
         ("effective rank", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
         ("... about the mean", f"{health.centred_rank:.1f}", ""),
+        ("... with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
+        ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
+        ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
         (f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", ""),
         ("neighbours of none", f"{health.orphans:.1%}", ""),
         *(

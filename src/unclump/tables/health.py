@@ -32,7 +32,10 @@ from unclump._checks import check_generator, check_table
 from unclump.geometry.sphere import angle
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of, singular_values
+from unclump.measures.isotropic_law import IsotropicLaw
+from unclump.measures.pairs import cosine_of_sum
 from unclump.measures.rows import directions
+from unclump.measures.spectrum import isoscore, rankme
 from unclump.measures.uniformity_tests import UniformityTest, bingham_test, rayleigh_test
 from unclump.tables.files import Table, bad_rows
 from unclump.tables.findings import Group, Health
@@ -132,6 +135,10 @@ def health(
         cone_angle=angle(x, mean / resultant).mean().item() if resultant > 0 else math.pi / 2,
         effective_rank=rank_of(spectrum).item(),
         centred_rank=centred_rank,
+        rankme=rankme(kept),
+        isoscore=isoscore(kept),
+        mean_cosine=cosine_of_sum(n * mean, n).item(),
+        isotropic=IsotropicLaw(n, d),
         k=k,
         hubness=_skewness(occurrences),
         orphans=(occurrences == 0).double().mean().item(),

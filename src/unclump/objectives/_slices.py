@@ -1,0 +1,53 @@
+"""What objectives of raw embeddings have in common: the random directions on which they look at them."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._checks import check_count, check_generator, check_same_dimension
+from unclump._precision import exact_products, full_precision
+from unclump.distributed.ranks import Gather
+from unclump.geometry.sampling import uniform
+from unclump.objectives._base import Objective
+
+Directions = Float[Tensor, "k d"]
+
+
+class RawObjective(Objective):
+    """A scalar of embeddings as they are, with their norms: lower where they are more like a standard normal sample.
+
+    Unlike those of all other objectives the embeddings are **not** projected onto the sphere. New directions are drawn
+    at every call; the sets of one call share them.
+    """
+
+    needs_unit_queue = False
+    slices: int
+    generator: torch.Generator | None
+
+    def __init__(self, slices: int, generator: torch.Generator | None, gather: Gather) -> None:
+        super().__init__(gather=gather)
+        check_count("slices", slices)
+        check_generator(generator)
+        self.slices, self.generator = slices, generator
+
+    def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Directions:
+        """Uniform directions in the embeddings' dimension, dtype and device."""
+        d, dtype, device = embeddings.shape[-1], embeddings.dtype, embeddings.device
+        return uniform(self.slices, d, generator=self.generator, dtype=dtype, device=device)
+
+    def with_directions(self, embeddings: Float[Tensor, "*sets n d"], directions: Directions) -> Float[Tensor, "*sets"]:
+        """The objective with these directions instead of random ones."""
+        check_same_dimension(embeddings, directions, "directions")
+        return self.with_draw(embeddings, directions.to(full_precision(embeddings).dtype))
+
+
+def along(x: Float[Tensor, "*sets n d"], directions: Directions) -> Float[Tensor, "*sets n k"]:
+    """The inner products of the rows with the directions."""
+    with exact_products(x.device):
+        return x @ directions.mT
+
+
+def back(coordinates: Float[Tensor, "*sets n k"], directions: Directions) -> Float[Tensor, "*sets n d"]:
+    """The gradient by the rows, of one by their inner products."""
+    with exact_products(coordinates.device):
+        return coordinates @ directions
