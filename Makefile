@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: test test-all lint native demo bench reproduce docs clean
+.PHONY: test test-all lint native sanitize demo bench reproduce docs clean
 .DEFAULT_GOAL := test
 
 # torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
@@ -28,6 +28,11 @@ test-all: lint
 native:
 	cmake -S . -B build/editable -DUNCLUMP_WARNINGS_AS_ERRORS=ON
 	cmake --build build/editable
+
+# The tests of the operations, with loops that the compiler's sanitisers watch.
+sanitize: .venv/ready
+	tools/sanitize.sh address,undefined
+	tools/sanitize.sh thread
 
 demo: .venv/ready
 	$(BIN)/python -m unclump demo

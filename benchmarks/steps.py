@@ -1,11 +1,15 @@
 """Steps per second for every row of the paper's timing table, ours beside the peer, in one run.
 
-    python benchmarks/steps.py [--rounds 5] [--steps 30] [--output results/steps.json]
+    python benchmarks/steps.py [--rounds 5] [--steps 30] [--part all] [--output results/steps.json]
 
 A step draws a batch where the row has one, evaluates the objective, goes backward, and updates a table of 20,000 points
 in 64 dimensions. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam. Every side runs in a process
 of its own, in turns; the best of all rounds counts. The peer is measured twice: as it comes, and with an allocator that
 keeps its pages, where it is at its best. Ours is measured as it comes.
+
+Rows of the kind "disperse" are a whole call of `uc.disperse` with its default records, divided by its steps (4,000 with
+batches, 1,000 without; one round), beside the peer's best step. With `--part training` or `--part disperse` the other
+part of the file stays as it is.
 """
 
 import argparse
@@ -19,6 +23,7 @@ from pathlib import Path
 N, D, BATCH = 20_000, 64, 512
 ROWS = ["MHE (RBF)", "KoLeo", "MM (geodesic)", "Lloyd", "Sliced (13 axes)", "Sliced (1)", "SSW (13)", "SSW (1)"]
 MINIBATCH = ROWS[:4]
+DISPERSED = {"MHE (RBF)": 4000, "KoLeo": 4000, "Sliced (13 axes)": 1000, "SSW (1)": 1000}  # steps of a call
 KEEP_PAGES = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
 
 
@@ -49,9 +54,7 @@ def peer_rows(start, lr):
         yield name, "dense", evaluate, optimizer.step, table
 
 
-def our_rows(start, lr):
-    import torch
-
+def our_objectives():
     import unclump as uc
 
     objectives = [
@@ -64,7 +67,15 @@ def our_rows(start, lr):
         uc.SSW(13),
         uc.SSW(1),
     ]
-    for name, objective in zip(ROWS, objectives, strict=True):
+    return dict(zip(ROWS, objectives, strict=True))
+
+
+def our_rows(start, lr):
+    import torch
+
+    import unclump as uc
+
+    for name, objective in our_objectives().items():
         for kind in ("dense", "lazy") if name in MINIBATCH else ("dense",):
             table = torch.nn.Embedding(N, D, sparse=kind == "lazy", _weight=start.clone())
             optimizer = uc.SphereAdam(table.parameters(), lr=lr)
@@ -96,6 +107,20 @@ def worker(side, steps):
     print(json.dumps(times))
 
 
+def dispersing_worker(name):
+    """Print the time of a step, in milliseconds, of a whole call of `disperse`."""
+    import torch
+
+    import unclump as uc
+
+    start = torch.nn.functional.normalize(torch.randn(N, D), dim=-1)
+    objective, batch = our_objectives()[name], BATCH if name in MINIBATCH else None
+    uc.disperse(start, objective, steps=20, batch_size=batch)  # warms up
+    begin = time.perf_counter()
+    uc.disperse(start, objective, steps=DISPERSED[name], batch_size=batch)
+    print(json.dumps(1e3 * (time.perf_counter() - begin) / DISPERSED[name]))
+
+
 def limits():
     """What the machine can do: the rate of a thin product, and of copying a table."""
     import torch
@@ -116,11 +141,25 @@ def limits():
     }
 
 
-def run(side, steps):
-    environment = {**os.environ, **(KEEP_PAGES if side == "peer, pages kept" else {})}
-    command = [sys.executable, __file__, "--worker", side, "--steps", str(steps)]
+def run(arguments, environment=None):
+    """What a worker with these arguments prints last."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    environment = {**os.environ, **(environment or {})}
     result = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return json.loads(result.stdout.splitlines()[-1])
+
+
+def measure_training(rounds, steps):
+    """The best of all rounds, for every side and row: milliseconds of objective and optimiser."""
+    sides = {"peer": {}, "peer, pages kept": KEEP_PAGES, "ours": {}}
+    best = {side: {} for side in sides}
+    for number in range(rounds):
+        for side, environment in sides.items():
+            print(f"round {number + 1} of {rounds}: {side}", file=sys.stderr)
+            for row, parts in run(["--worker", side, "--steps", steps], environment).items():
+                if row not in best[side] or sum(parts) < sum(best[side][row]):
+                    best[side][row] = parts
+    return best
 
 
 def least_traffic(name, kind):
@@ -136,26 +175,38 @@ def least_traffic(name, kind):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--worker")
+    parser.add_argument("--dispersing-worker")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--part", choices=("all", "training", "disperse"), default="all")
     parser.add_argument("--output", type=Path, default=Path("results/steps.json"))
     arguments = parser.parse_args()
     if arguments.worker:
         worker(arguments.worker, arguments.steps)
         return
-    sides = ("peer", "peer, pages kept", "ours")
-    best = {side: {} for side in sides}
-    for number in range(arguments.rounds):
-        for side in sides:
-            print(f"round {number + 1} of {arguments.rounds}: {side}", file=sys.stderr)
-            for row, parts in run(side, arguments.steps).items():
-                if row not in best[side] or sum(parts) < sum(best[side][row]):
-                    best[side][row] = parts
-    machine = limits()
-    report(best, machine)
+    if arguments.dispersing_worker:
+        dispersing_worker(arguments.dispersing_worker)
+        return
+    results = {} if arguments.part == "all" else json.loads(arguments.output.read_text())
+    if arguments.part != "disperse":
+        best = measure_training(arguments.rounds, arguments.steps)
+        results |= {"n": N, "d": D, "batch": BATCH, "limits": limits(), "ms": best}
+    if arguments.part != "training":
+        results["disperse"] = {
+            name: {"steps": steps, "ms": run(["--dispersing-worker", name])} for name, steps in DISPERSED.items()
+        }
+    report(results["ms"], results["limits"])
+    report_dispersing(results)
     arguments.output.parent.mkdir(exist_ok=True)
-    arguments.output.write_text(json.dumps({"n": N, "d": D, "batch": BATCH, "limits": machine, "ms": best}, indent=1))
+    arguments.output.write_text(json.dumps(results, indent=1))
     print(f"\nwritten to {arguments.output}")
+
+
+def report_dispersing(results):
+    print(f"\n{'disperse':<18}{'steps':>7}{'ms a step':>11}{'peer, pages kept':>18}{'ratio':>7}")
+    for name, row in results.get("disperse", {}).items():
+        kept = sum(results["ms"]["peer, pages kept"][f"{name}|dense"])
+        print(f"{name:<18}{row['steps']:7}{row['ms']:11.2f}{kept:18.2f}{kept / row['ms']:7.1f}")
 
 
 def report(best, machine):

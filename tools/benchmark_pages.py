@@ -47,7 +47,23 @@ sparse gradients; the peer beside them is the dense one. The quietest third of t
 The machine multiplies thin matrices at {limits["sgemm_gflops"]:.0f} GFLOP/s and copies a table, in its cache, at
 {limits["copy_gbytes"]:.0f} GB/s.
 
-{table(["row", "rows", "ours, ms", "peer, ms", "ratio", "to the default"], rows)}"""
+{table(["row", "rows", "ours, ms", "peer, ms", "ratio", "to the default"], rows)}{dispersing(found)}"""
+
+
+def dispersing(found):
+    """What a whole call of `disperse` takes, where it was measured."""
+    if "disperse" not in found:
+        return ""
+    rows = []
+    for name, row in found["disperse"].items():
+        peer, mean = sum(found["ms"]["peer, pages kept"][f"{name}|dense"]), row["ms"]
+        rows.append([name, f"{row['steps']:,}", f"{mean:.2f}", f"{peer:.2f}", f"{peer / mean:.1f}"])
+    return f"""
+
+A whole call of `disperse` on the same table, with the records that it makes by itself, divided by its steps, beside the
+peer's step above, which measures nothing:
+
+{table(["row", "steps", "ours, ms a step", "peer, ms", "ratio"], rows)}"""
 
 
 def full_table():

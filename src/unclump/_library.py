@@ -90,7 +90,7 @@ def function(name: str, arguments: str, result: str = "") -> Callable[..., Any]:
             for a double.
         result: The same of what it returns, s for a status; empty for nothing.
     """
-    found = getattr(_load(), f"unclump_{name}")
-    found.argtypes = [_TYPES[letter] for letter in arguments]
-    found.restype = _TYPES[result] if result else None
-    return found  # type: ignore[no-any-return]
+    loaded = getattr(_load(), f"unclump_{name}")
+    loaded.argtypes = [_TYPES[letter] for letter in arguments]
+    loaded.restype = _TYPES[result] if result else None
+    return loaded  # type: ignore[no-any-return]

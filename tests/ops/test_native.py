@@ -26,6 +26,7 @@ from unclump import _library as library
 from unclump.kernels import Relative
 from unclump.ops import native
 from unclump.ops.kernel_sum import kernel_sum
+from unclump.ops.native import chords as chord_loops
 from unclump.ops.native import circles as circle_loops
 from unclump.ops.native import rows
 from unclump.ops.native.kernel_sum import code_of
@@ -269,20 +270,33 @@ ANGLES = {
 }
 
 
+@pytest.mark.parametrize("worth_a_thread", [1, 2**10])
 @pytest.mark.parametrize("kind", ANGLES)
 @pytest.mark.parametrize("n", [2, 3, 511, 512, 513, 1300])
 @each_dtype
-def test_gaps_are_those_of_a_stable_sort(kind, n, dtype):
-    """A point of radius one at the angle a has the coefficients -g sin(a) and g cos(a), with g its gap."""
+def test_gaps_are_those_of_a_stable_sort(kind, n, dtype, worth_a_thread, monkeypatch):
+    """A point of radius one at the angle a has the coefficients -g sin(a) / n and g cos(a) / n, with g its gap."""
+    monkeypatch.setattr(circle_loops, "_A_THREAD", worth_a_thread)  # one thread sorts, or several sort together
     angles = ANGLES[kind](n).double()
     x = torch.stack([angles.cos(), angles.sin()], dim=-1).to(dtype)
     value, found = circle_loops.even_spacing(x.unsqueeze(0), torch.tensor([[0, 1]]))
     exact = torch.atan2(x[:, 1], x[:, 0]).double()
     rank = exact.argsort(stable=True).argsort().double()
     expected = exact - exact.mean() - (2 * rank + 1 - n) * (torch.pi / n)
-    gap = found[0, 0, 1] * x[:, 0] - found[0, 0, 0] * x[:, 1]
+    gap = n * (found[0, 0, 1] * x[:, 0] - found[0, 0, 0] * x[:, 1])
     assert_close(gap.double(), expected, rtol=0, atol=5e-6 if dtype is torch.float32 else 1e-13)
-    assert value.item() == pytest.approx(expected.square().sum().item() / 2, rel=1e-5)
+    assert value.item() == pytest.approx(expected.square().mean().item() / 2, rel=1e-5)
+
+
+def test_circles_have_the_same_bits_on_any_number_of_threads(monkeypatch):
+    """Circles that are left when each thread has as many as the others are shared by all of them."""
+    x = table(5000, 6)
+    circles = great_circles(5, 6, generator=seeded(1), dtype=x.dtype)
+    results = set()
+    for count in (1, 2, 3, 4, 7):
+        monkeypatch.setattr(circle_loops, "threads", lambda length, at_least, count=count: count)
+        results.add(tuple(part.numpy().tobytes() for part in circle_loops.even_spacing(x, circles)))
+    assert len(results) == 1
 
 
 @each_dtype
@@ -294,7 +308,7 @@ def test_angles_are_right_to_the_last_digit_but_one(dtype):
     found = circle_loops.even_spacing(pairs, torch.tensor([[0, 1]]))[1]
     angle = torch.atan2(points[:, 1].double(), points[:, 0].double())
     expected = torch.where(angle >= 0, 1, -1).double() * torch.pi / 2 - angle / 2
-    assert_close(found[:, 0, 1, 0].double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps)
+    assert_close(2 * found[:, 0, 1, 0].double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps)
 
 
 @each_size
@@ -516,3 +530,18 @@ def _combined(coefficients, circles, d):
     from unclump.ops.even_spacing import combine
 
     return combine(coefficients, circles, d, torch.tensor(0.3, dtype=coefficients.dtype))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_chords_of_all_pairs_are_counted_and_collected(seed, monkeypatch):
+    """Of points on a lattice, whose squared chords are on no edge of a bin."""
+    monkeypatch.setattr(chord_loops, "_A_THREAD", 1)
+    random = seeded(seed)
+    n, d, bins, low, width = drawn(random, 2, 300), drawn(random, 1, 40), 64, 0.3, 2.0
+    x = torch.randint(-2, 3, (n, d), generator=random).double() / 8
+    r2 = torch.pdist(x).square().clamp(max=4)
+    inside = r2[(r2 >= low) & (r2 - low < width)].sort().values
+    counts = chord_loops.count_chords(x, low, width, bins)
+    assert counts[0] == (r2 < low).sum()
+    assert counts[1:].tolist() == torch.bincount(((inside - low) * (bins / width)).long(), minlength=bins).tolist()
+    assert_close(chord_loops.collect_chords(x, low, width, len(inside)).sort().values, inside, rtol=0, atol=1e-13)

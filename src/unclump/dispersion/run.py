@@ -7,14 +7,19 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.linalg import vector_norm
+from torch.nn.functional import pad
 from torch.optim.optimizer import Optimizer
 
 from unclump.dispersion.history import History
+from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone
-from unclump.measures.angles import min_angle, spherical_variance
+from unclump.geometry.sphere import angle
+from unclump.measures.rows import directions_on_ranks
 from unclump.objectives._base import Objective
+from unclump.ops.project import project
 
-# Rows among which the smallest angle is looked for, at every record: a tenth of a second on one core.
+# Rows among which the smallest angle is looked for, at every record: a fiftieth of a second on one core.
 _MEASURED_ROWS = 4096
 
 
@@ -61,7 +66,7 @@ class Run:
     def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
         """Draw rows: their numbers, the objective at them, and its gradient by them."""
         rows = self.draw()
-        points = self.table.detach() if rows is None else self.table.detach()[rows]
+        points = self.table.detach() if rows is None else self.table.detach().index_select(0, rows)
         if isinstance(self.objective, Objective) and type(self.objective).forward is Objective.forward:
             return rows, *self.objective.value_and_gradient(points)
         points.requires_grad_()
@@ -91,9 +96,17 @@ class Run:
             raise ValueError(
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
-        smallest = min_angle(points if self.measured is None else points[self.measured], gather=self.gather)
-        variance = spherical_variance(points, gather=self.gather)
-        self.records.append((self.step, number, smallest, variance, time.perf_counter() - self.started))
+        total = self.ranks.sum(points.sum(dim=0, dtype=torch.float64))
+        variance = 1 - vector_norm(total).item() / self.ranks.total
+        self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
+
+    def _smallest_angle(self) -> float:
+        """The smallest angle among the measured rows: neighbours by the table's own precision, the angle in double."""
+        points = self.table.detach() if self.measured is None else self.table.detach()[self.measured]
+        x, ranks = directions_on_ranks(points, self.gather)
+        near = project(nearest_among(points, ranks)[0].double())
+        angles = pad(angle(x, near), (0, 1), value=math.inf)  # a rank may have no rows
+        return float(ranks.minimum(angles.amin()))
 
     def degrees(self) -> float:
         """The latest smallest angle, for a person to read."""

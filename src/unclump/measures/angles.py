@@ -12,12 +12,12 @@ gets the measure of the whole, and of `nearest_angles` those of its own rows.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
@@ -40,7 +40,9 @@ from unclump.measures.rows import (
 )
 from unclump.ops import faiss_search
 from unclump.ops.blocks import blocks, upper_triangle
+from unclump.ops.dispatch import has_native
 from unclump.ops.kernel_sum import kernel_sum
+from unclump.ops.native.chords import collect_chords, count_chords
 from unclump.ops.nearest import nearest
 
 _MINUS_ANGLE = Riesz(-1.0, "geodesic")
@@ -132,9 +134,9 @@ def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
 
 def _median_angle(x: Tensor, ranks: Alone) -> float:
     last, bracket = math.comb(ranks.total, 2) - 1, _around_median(x, ranks)
-    middle = _select(lambda: pair_chords(x, ranks), last // 2, ranks, *bracket)[: 1 + last % 2]
+    middle = _select(x, ranks, last // 2, *bracket)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(lambda: pair_chords(x, ranks), last // 2 + 1, ranks, *bracket)[:1]])
+        middle = torch.cat([middle, _select(x, ranks, last // 2 + 1, *bracket)[:1]])
     return angle_of(middle).mean().item()
 
 
@@ -144,7 +146,7 @@ def _around_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
         return _ALL
     sample = x[torch.arange(_SAMPLED, device=x.device) * len(x) // _SAMPLED]
     ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED])))).sort().values
-    low, high = (ordered[int(share * len(ordered))].item() for share in (0.46, 0.54))
+    low, high = (ordered[int(share * len(ordered))].item() for share in (0.48, 0.52))
     width = 2.0 ** math.ceil(math.log2(max(high - low, 2**-40)))
     low = math.floor(low / width * _BINS) * width / _BINS
     return (low, width) if low >= width else _ALL  # so that differences from `low` are exact
@@ -328,20 +330,15 @@ def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor,
             yield squared_chord_block(x[rows], y[columns]).flatten()
 
 
-def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone, low: float, width: float) -> Tensor:
-    """The squared chord of that rank, from 0, in a stream too long to hold, and those that follow it in the same bin.
+def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width: float) -> Float[Tensor, " k"]:
+    """Of all pairs' squared chords the one of that rank, from 0, and those that follow it in the same bin.
 
     A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
     that no value is rounded into another bin. The first bins are those of values from `low` on; if the rank is not
     there, of all.
     """
     while width > 2**-60:  # finer than any two different squared chords that double precision tells apart
-        counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
-        for values in stream():
-            below += (values < low).sum().cpu()
-            inside = values[(values >= low) & (values - low < width)]
-            counts += torch.bincount(((inside - low) * (_BINS / width)).long(), minlength=_BINS).cpu()
-        up_to = (ranks.sum(torch.cat([below, counts]))).cumsum(0)
+        up_to = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
         if not up_to[0] <= rank < up_to[-1]:
             low, width = _ALL
             continue
@@ -349,11 +346,32 @@ def _select(stream: Callable[[], Iterator[Tensor]], rank: int, ranks: Alone, low
         place, count = rank - int(up_to[chosen]), int(up_to[chosen + 1] - up_to[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
         if count <= _KEPT and ranks.size == 1:
-            # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
-            kept, filled = torch.empty(count, dtype=torch.float64), 0
-            for values in stream():
-                found = values[(values >= low) & (values - low < width)]
-                kept[filled : filled + len(found)] = found
-                filled += len(found)
-            return kept.sort().values[place:]
+            return _collect_chords(x, ranks, low, width, count).sort().values[place:]
     return torch.full((count - place,), low, dtype=torch.float64)
+
+
+def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float) -> Int[Tensor, " bins_and_one"]:
+    """How many squared chords are below `low`, and in each of the bins from there on."""
+    if ranks.size == 1 and has_native(x):
+        return count_chords(x, low, width, _BINS)
+    counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
+    for values in pair_chords(x, ranks):
+        below += (values < low).sum().cpu()
+        inside = values[(values >= low) & (values - low < width)]
+        counts += torch.bincount(((inside - low) * (_BINS / width)).long(), minlength=_BINS).cpu()
+    return torch.cat([below, counts])
+
+
+def _collect_chords(
+    x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float, count: int
+) -> Float[Tensor, " count"]:
+    """The squared chords in a range that holds so many."""
+    if has_native(x):
+        return collect_chords(x, low, width, count)
+    # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
+    kept, filled = torch.empty(count, dtype=torch.float64), 0
+    for values in pair_chords(x, ranks):
+        inside = values[(values >= low) & (values - low < width)]
+        kept[filled : filled + len(inside)] = inside
+        filled += len(inside)
+    return kept

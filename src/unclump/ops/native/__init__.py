@@ -38,8 +38,8 @@ class Loop(dict[int, Callable[..., int]]):
         self._name, self._arguments = name, arguments
 
     def __missing__(self, itemsize: int) -> Callable[..., int]:
-        found = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
-        return self.setdefault(itemsize, found)
+        loop = function(f"{self._name}_{'float' if itemsize == 4 else 'double'}", self._arguments, "s")
+        return self.setdefault(itemsize, loop)
 
 
 def failure(status: int) -> Exception:

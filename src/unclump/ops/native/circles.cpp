@@ -29,10 +29,10 @@ Index padded(Index count) {
     return (count + tile_width<T> - 1) / tile_width<T> * tile_width<T>;
 }
 
-// Products of rows of x, as many as a tile has, with all vectors; into columns of `found`, of which the first few
+// Products of rows of x, as many as a tile has, with all vectors; into columns of `products`, of which the first few
 // count.
 template <class T>
-void multiply_rows(const T* x, Index d, const T* packed, Index count, T* found, Index stride, Index rows) {
+void multiply_rows(const T* x, Index d, const T* packed, Index count, T* products, Index stride, Index rows) {
     constexpr Index width = tile_width<T>;
     for (Index first = 0; first < count; first += width) {
         tile<tile_rows, 2, T>(x, d, 1, packed + first * d, width, d, [&](const auto& sums) {
@@ -41,7 +41,7 @@ void multiply_rows(const T* x, Index d, const T* packed, Index count, T* found, 
                 for (int part = 0; part < 2; ++part) store<T>(block[row] + part * lanes<T>, sums[row][part]);
             }
             for (Index lane = 0; lane < std::min(width, count - first); ++lane) {
-                for (Index row = 0; row < rows; ++row) found[(first + lane) * stride + row] = block[row][lane];
+                for (Index row = 0; row < rows; ++row) products[(first + lane) * stride + row] = block[row][lane];
             }
         });
     }
@@ -49,11 +49,11 @@ void multiply_rows(const T* x, Index d, const T* packed, Index count, T* found, 
 
 // The inner products of all points with all vectors, a row for each vector; and one over the norms, unless null.
 template <class T>
-void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* found, T* inverse, Index threads) {
+void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* products, T* inverse, Index threads) {
     if (count <= 2) {
         return in_parallel(n, threads, [=](Index start, Index stop) {
             for (Index i = start; i < stop; ++i) {
-                for (Index m = 0; m < count; ++m) found[m * n + i] = dot(x + i * d, vectors + m * d, d);
+                for (Index m = 0; m < count; ++m) products[m * n + i] = dot(x + i * d, vectors + m * d, d);
                 if (inverse != nullptr) inverse[i] = inverse_norm(x + i * d, d);
             }
         });
@@ -64,22 +64,22 @@ void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T*
     std::fill(std::copy(x + whole * tile_rows * d, x + n * d, last.get()), last.get() + tile_rows * d, T(0));
     in_parallel(whole, threads, [&](Index start, Index stop) {
         for (Index i = start * tile_rows; i < stop * tile_rows; i += tile_rows) {
-            multiply_rows(x + i * d, d, packed.get(), count, found + i, n, tile_rows);
+            multiply_rows(x + i * d, d, packed.get(), count, products + i, n, tile_rows);
             for (Index row = i; row < i + tile_rows && inverse != nullptr; ++row) {
                 inverse[row] = inverse_norm(x + row * d, d);
             }
         }
     });
-    multiply_rows(last.get(), d, packed.get(), count, found + whole * tile_rows, n, rest);
+    multiply_rows(last.get(), d, packed.get(), count, products + whole * tile_rows, n, rest);
     for (Index row = n - rest; row < n && inverse != nullptr; ++row) inverse[row] = inverse_norm(x + row * d, d);
 }
 
 template <class T>
-void coordinates_on_axes(const T* x, Index n, Index d, const Index* axes, Index count, T* found, T* inverse,
+void coordinates_on_axes(const T* x, Index n, Index d, const Index* axes, Index count, T* products, T* inverse,
                          Index threads) {
     in_parallel(n, threads, [=](Index start, Index stop) {
         for (Index i = start; i < stop; ++i) {
-            for (Index m = 0; m < count; ++m) found[m * n + i] = x[i * d + axes[m]];
+            for (Index m = 0; m < count; ++m) products[m * n + i] = x[i * d + axes[m]];
             if (inverse != nullptr) inverse[i] = inverse_norm(x + i * d, d);
         }
     });
@@ -101,13 +101,17 @@ V angle_of(const V& along, const V& across) {
 // The sum in double of the vectors that `add(i)` gives for the entries from i on, in parts that single precision can
 // hold; arrays are read up to a whole vector.
 template <class T, class Add>
-double sum_in_parts(Index n, const Add& add) {
+double sum_in_parts(Index n, Index threads, const Add& add) {
+    constexpr Index length = 64 * lanes<T>;
+    const Index parts = (n + length - 1) / length;
+    const Buffer<double> sums(parts);
+    for_each(parts, threads, [&](Index part) {
+        Vector<T> here = {};
+        for (Index i = part * length; i < std::min(n, (part + 1) * length); i += lanes<T>) here += add(i);
+        sums[part] = static_cast<double>(sum<T>(here));
+    });
     double total = 0;
-    for (Index start = 0; start < n; start += 64 * lanes<T>) {
-        Vector<T> part = {};
-        for (Index i = start; i < std::min(n, start + 64 * lanes<T>); i += lanes<T>) part += add(i);
-        total += static_cast<double>(sum<T>(part));
-    }
+    for (Index part = 0; part < parts; ++part) total += sums[part];
     return total;
 }
 
@@ -116,7 +120,13 @@ double sum_in_parts(Index n, const Add& add) {
 template <class T>
 class Circle {
   public:
-    explicit Circle(Index n) : n_(n), along_(padded<T>(n)), across_(padded<T>(n)), gaps_(padded<T>(n)), ranks_(n) {
+    Circle(Index n, Index threads)
+        : n_(n),
+          threads_(threads),
+          along_(padded<T>(n)),
+          across_(padded<T>(n)),
+          gaps_(padded<T>(n)),
+          ranks_(n, threads) {
         clear_end(along_);
         clear_end(across_);
     }
@@ -124,7 +134,7 @@ class Circle {
     double distance(T* along, T* across, const T* inverse, T share) {
         std::copy(along, along + n_, along_.get());
         std::copy(across, across + n_, across_.get());
-        const double total = sum_in_parts<T>(n_, [&](Index i) {
+        const double total = sum_in_parts<T>(n_, threads_, [&](Index i) {
             const Vector<T> angle = angle_of(load(along_.get() + i), load(across_.get() + i));
             store<T>(gaps_.get() + i, angle);
             return angle;  // zero where there are no more points
@@ -135,17 +145,19 @@ class Circle {
             gaps_[number] -= mean + static_cast<T>(2 * rank + 1 - n_) * step;
         });
         clear_end(gaps_);
-        coefficients(inverse, share, along, across);
-        return sum_in_parts<T>(n_, [&](Index i) {
+        in_parallel(n_, threads_,
+                    [&](Index start, Index stop) { coefficients(start, stop, inverse, share, along, across); });
+        return sum_in_parts<T>(n_, threads_, [&](Index i) {
             const Vector<T> gap = load(gaps_.get() + i);
             return Vector<T>(gap * gap);
         });
     }
 
   private:
-    void coefficients(const T* __restrict inverse, T share, T* __restrict along, T* __restrict across) const {
+    void coefficients(Index start, Index stop, const T* __restrict inverse, T share, T* __restrict along,
+                      T* __restrict across) const {
         constexpr T least = std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
-        for (Index i = 0; i < n_; ++i) {
+        for (Index i = start; i < stop; ++i) {
             const T a = along_[i] * inverse[i], b = across_[i] * inverse[i], squared = a * a + b * b;
             const T turn = share * gaps_[i] * inverse[i] / (squared < least ? least : squared);
             along[i] = -turn * b;
@@ -155,25 +167,33 @@ class Circle {
 
     void clear_end(const Buffer<T>& buffer) const { std::fill(buffer.get() + n_, buffer.get() + padded<T>(n_), T(0)); }
 
-    Index n_;
+    Index n_, threads_;
     Buffer<T> along_, across_, gaps_;
     Ranks<T> ranks_;
 };
 
-// Half the squared distance to even spacing, averaged over points and circles; coordinates become coefficients.
+// Half the squared distance to even spacing, averaged over points and circles; coordinates become coefficients. Each
+// thread has as many circles as the others, and all of them work on each that is left.
 template <class T>
 double even_spacing(T* along, const T* inverse, Index n, Index circles, Index threads) {
-    threads = std::max<Index>(1, std::min(threads, circles));
-    std::vector<std::unique_ptr<Circle<T>>> workers;
-    for (Index thread = 0; thread < threads; ++thread) workers.push_back(std::make_unique<Circle<T>>(n));
+    const Index each = circles / threads;
     Buffer<double> squares(circles);
     const double share = 1 / (static_cast<double>(circles) * static_cast<double>(n));
-    for_each(threads, threads, [&](Index thread) {
-        for (Index circle = circles * thread / threads; circle < circles * (thread + 1) / threads; ++circle) {
-            T* const here = along + 2 * circle * n;
-            squares[circle] = workers[thread]->distance(here, here + n, inverse, static_cast<T>(share));
-        }
-    });
+    const auto measure = [&](Circle<T>& worker, Index circle) {
+        T* const here = along + 2 * circle * n;
+        squares[circle] = worker.distance(here, here + n, inverse, static_cast<T>(share));
+    };
+    if (each > 0) {
+        std::vector<std::unique_ptr<Circle<T>>> workers;
+        for (Index thread = 0; thread < threads; ++thread) workers.push_back(std::make_unique<Circle<T>>(n, 1));
+        for_each(threads, threads, [&](Index thread) {
+            for (Index k = 0; k < each; ++k) measure(*workers[thread], thread * each + k);
+        });
+    }
+    if (each * threads < circles) {
+        Circle<T> worker(n, threads);
+        for (Index circle = each * threads; circle < circles; ++circle) measure(worker, circle);
+    }
     double total = 0;
     for (Index circle = 0; circle < circles; ++circle) total += squares[circle];
     return total / 2 * share;
@@ -181,7 +201,7 @@ double even_spacing(T* along, const T* inverse, Index n, Index circles, Index th
 
 // The rows with these coefficients of the vectors, times a factor.
 template <class T>
-void combine(const T* given, Index n, const T* vectors, Index count, Index d, T factor, T* x, Index threads) {
+void combine(const T* coefficients, Index n, const T* vectors, Index count, Index d, T factor, T* x, Index threads) {
     constexpr Index width = tile_width<T>;
     const Index slices = (d + width - 1) / width, whole = n / tile_rows, rest = n - whole * tile_rows;
     Buffer<T> laid_out(slices * count * width), last(count * tile_rows);
@@ -190,7 +210,7 @@ void combine(const T* given, Index n, const T* vectors, Index count, Index d, T 
             laid_out[(k / width * count + m) * width + k % width] = k < d ? factor * vectors[m * d + k] : T(0);
         }
         for (Index row = 0; row < tile_rows; ++row) {
-            last[m * tile_rows + row] = row < rest ? given[m * n + whole * tile_rows + row] : T(0);
+            last[m * tile_rows + row] = row < rest ? coefficients[m * n + whole * tile_rows + row] : T(0);
         }
     }
     const auto multiply = [&](const T* from, Index step, T* to, Index rows) {
@@ -199,25 +219,26 @@ void combine(const T* given, Index n, const T* vectors, Index count, Index d, T 
             tile<tile_rows, 2, T>(
                 from, 1, step, laid_out.get() + slice * count * width, width, count, [&](const auto& sums) {
                     for (Index row = 0; row < rows; ++row) {
-                        T* const there = to + row * d + slice * width;
-                        __builtin_memcpy(there, sums[row], static_cast<std::size_t>(filled) * sizeof(T));
+                        T* const target = to + row * d + slice * width;
+                        __builtin_memcpy(target, sums[row], static_cast<std::size_t>(filled) * sizeof(T));
                     }
                 });
         }
     };
     in_parallel(whole, threads, [&](Index start, Index stop) {
         for (Index i = start * tile_rows; i < stop * tile_rows; i += tile_rows)
-            multiply(given + i, n, x + i * d, tile_rows);
+            multiply(coefficients + i, n, x + i * d, tile_rows);
     });
     if (rest > 0) multiply(last.get(), tile_rows, x + whole * tile_rows * d, rest);
 }
 
 template <class T>
-void combine_axes(const T* given, Index n, const Index* axes, Index count, Index d, T factor, T* x, Index threads) {
+void combine_axes(const T* coefficients, Index n, const Index* axes, Index count, Index d, T factor, T* x,
+                  Index threads) {
     in_parallel(n, threads, [=](Index start, Index stop) {
         std::fill(x + start * d, x + stop * d, T(0));
         for (Index i = start; i < stop; ++i) {
-            for (Index m = 0; m < count; ++m) x[i * d + axes[m]] += factor * given[m * n + i];
+            for (Index m = 0; m < count; ++m) x[i * d + axes[m]] += factor * coefficients[m * n + i];
         }
     });
 }
@@ -225,32 +246,32 @@ void combine_axes(const T* given, Index n, const Index* axes, Index count, Index
 }  // namespace
 
 // Of the circles' vectors, `count` of them, or where these are null of axes by number.
-#define DEFINE(T)                                                                                                    \
-    UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* found, Index n,   \
-                                               Index d, Index count, Index threads) {                                \
-        return guarded([&] {                                                                                         \
-            if (vectors != nullptr) return coordinates<T>(x, n, d, vectors, count, found, nullptr, threads);         \
-            coordinates_on_axes<T>(x, n, d, axes, count, found, nullptr, threads);                                   \
-        });                                                                                                          \
-    }                                                                                                                \
-    UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* found, T* value, \
-                                                Index n, Index d, Index count, Index threads) {                      \
-        return guarded([&] {                                                                                         \
-            Buffer<T> inverse(n);                                                                                    \
-            if (vectors != nullptr) {                                                                                \
-                coordinates(x, n, d, vectors, count, found, inverse.get(), threads);                                 \
-            } else {                                                                                                 \
-                coordinates_on_axes(x, n, d, axes, count, found, inverse.get(), threads);                            \
-            }                                                                                                        \
-            *value = static_cast<T>(even_spacing(found, inverse.get(), n, count / 2, threads));                      \
-        });                                                                                                          \
-    }                                                                                                                \
-    UNCLUMP_EXPORT int unclump_combine_##T(const T* given, const T* vectors, const Index* axes, T* x, Index n,       \
-                                           Index d, Index count, double factor, Index threads) {                     \
-        return guarded([&] {                                                                                         \
-            const T scale = static_cast<T>(factor);                                                                  \
-            if (vectors != nullptr) return combine(given, n, vectors, count, d, scale, x, threads);                  \
-            combine_axes(given, n, axes, count, d, scale, x, threads);                                               \
-        });                                                                                                          \
+#define DEFINE(T)                                                                                                     \
+    UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* products, Index n, \
+                                               Index d, Index count, Index threads) {                                 \
+        return guarded([&] {                                                                                          \
+            if (vectors != nullptr) return coordinates<T>(x, n, d, vectors, count, products, nullptr, threads);       \
+            coordinates_on_axes<T>(x, n, d, axes, count, products, nullptr, threads);                                 \
+        });                                                                                                           \
+    }                                                                                                                 \
+    UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* products,         \
+                                                T* value, Index n, Index d, Index count, Index threads) {             \
+        return guarded([&] {                                                                                          \
+            Buffer<T> inverse(n);                                                                                     \
+            if (vectors != nullptr) {                                                                                 \
+                coordinates(x, n, d, vectors, count, products, inverse.get(), threads);                               \
+            } else {                                                                                                  \
+                coordinates_on_axes(x, n, d, axes, count, products, inverse.get(), threads);                          \
+            }                                                                                                         \
+            *value = static_cast<T>(even_spacing(products, inverse.get(), n, count / 2, threads));                    \
+        });                                                                                                           \
+    }                                                                                                                 \
+    UNCLUMP_EXPORT int unclump_combine_##T(const T* coefficients, const T* vectors, const Index* axes, T* x, Index n, \
+                                           Index d, Index count, double factor, Index threads) {                      \
+        return guarded([&] {                                                                                          \
+            const T scale = static_cast<T>(factor);                                                                   \
+            if (vectors != nullptr) return combine(coefficients, n, vectors, count, d, scale, x, threads);            \
+            combine_axes(coefficients, n, axes, count, d, scale, x, threads);                                         \
+        });                                                                                                           \
     }
 UNCLUMP_FOR_BOTH(DEFINE)

@@ -18,12 +18,12 @@ _COMBINE = Loop("combine", "ppppiiidi")
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     *sets, n, d = x.shape
-    x, vectors, found = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, products = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
-    for table, there in zip(_each(x, 2), _each(found, 3), strict=True):
-        if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), there, *sizes):
+    for table, target in zip(_each(x, 2), _each(products, 3), strict=True):
+        if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), target, *sizes):
             raise failure(status)
-    return found
+    return products
 
 
 def even_spacing(
@@ -31,13 +31,13 @@ def even_spacing(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]]:
     """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
     *sets, n, d = x.shape
-    x, vectors, found = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, coefficients = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
-    for table, there, value in zip(_each(x, 2), _each(found, 3), _each(values, 0), strict=True):
-        if status := _SPACING[x.itemsize](table, *_addresses(vectors), there, value, *sizes):
+    for table, target, value in zip(_each(x, 2), _each(coefficients, 3), _each(values, 0), strict=True):
+        if status := _SPACING[x.itemsize](table, *_addresses(vectors), target, value, *sizes):
             raise failure(status)
-    return values, found
+    return values, coefficients
 
 
 def combine(
@@ -45,11 +45,11 @@ def combine(
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     *sets, _, _, n = coefficients.shape
-    given, vectors = coefficients.contiguous(), _vectors(circles, coefficients, d)
-    gradient = empty((*sets, n, d), given.dtype)
+    coefficients, vectors = coefficients.contiguous(), _vectors(circles, coefficients, d)
+    gradient = empty((*sets, n, d), coefficients.dtype)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
-    for rows, there in zip(_each(given, 3), _each(gradient, 2), strict=True):
-        if status := _COMBINE[given.itemsize](rows, *_addresses(vectors), there, *sizes):
+    for rows, target in zip(_each(coefficients, 3), _each(gradient, 2), strict=True):
+        if status := _COMBINE[coefficients.itemsize](rows, *_addresses(vectors), target, *sizes):
             raise failure(status)
     return gradient
 

@@ -82,10 +82,10 @@ struct Coefficients<double> {
 
 // Beyond what T holds the nearest number that it does, but NaN is NaN.
 template <class V, class T = EntryOf<V>>
-inline V exponential(const V& given) {
+inline V exponential(const V& exponent) {
     using C = Coefficients<T>;
     const V smallest = C::smallest_exponent - V{}, largest = C::largest_exponent - V{};
-    V x = larger(smallest, given);
+    V x = larger(smallest, exponent);
     x = largest < x ? largest : x;
     const V shifted = x * T(1.44269504088896340736) + C::shift, whole = shifted - C::shift;
     const V rest = (x - whole * C::log2_high) - whole * C::log2_low;

@@ -3,11 +3,12 @@
 
 #include "functions.hpp"
 
-enum class Form : Index { gaussian, laplace, riesz, inverse, logarithm };  // inverse is Riesz with s = 1
+// Of Riesz's family, inverse has s = 1, logarithm 0 and distance -1.
+enum class Form : Index { gaussian, laplace, riesz, inverse, logarithm, distance };
 enum class Metric : Index { chordal, geodesic, shifted };
 
 // With D the distance: exp(offset - parameter D^2), exp(offset - parameter D), sign(s) D^-s with s the parameter, 1 /
-// D, -log D. Shifted Gaussians are chordal ones with another offset.
+// D, -log D, -D. Shifted Gaussians are chordal ones with another offset.
 struct Kernel {
     Form form;
     Metric metric;
@@ -21,7 +22,8 @@ struct Evaluate {
     static inline void at(const Kernel& kernel, const V& r2, V& value, V& slope) {
         using T = decltype(entry_type(V{}));
         const T parameter = static_cast<T>(kernel.parameter), offset = static_cast<T>(kernel.offset);
-        V distance{}, squared, derivative;  // the distance only if it costs nothing; the derivative of its square
+        constexpr bool needs_distance = form == Form::laplace || form == Form::distance;
+        V distance{}, squared, derivative, rate{};  // the last of the distance, the other of its square
         if constexpr (metric == Metric::chordal) {
             squared = r2;
             derivative = 1 + V{};
@@ -34,15 +36,19 @@ struct Evaluate {
             distance = 2 * arc_tangent(V(r2 * inverse), V((4 - r2) * inverse));
             squared = distance * distance;
             derivative = 2 * distance * inverse;
+            rate = inverse;
         }
         constexpr bool has_distance = metric == Metric::geodesic;
+        if constexpr (needs_distance && !has_distance) {
+            distance = square_root(squared);
+            rate = derivative / (2 * distance);
+        }
         if constexpr (form == Form::gaussian) {
             value = exponential(V(offset - parameter * squared));
             slope = -parameter * derivative * value;
         } else if constexpr (form == Form::laplace) {
-            if constexpr (!has_distance) distance = square_root(squared);
             value = exponential(V(offset - parameter * distance));
-            slope = -parameter / 2 * derivative * value / distance;
+            slope = -parameter * rate * value;
         } else if constexpr (form == Form::riesz) {
             const V size = exponential(V(-parameter / 2 * logarithm(squared)));
             value = parameter > 0 ? size : -size;
@@ -51,6 +57,9 @@ struct Evaluate {
             const V inverse = 1 / squared;
             value = has_distance ? distance * inverse : square_root(inverse);
             slope = T(-0.5) * derivative * value * inverse;
+        } else if constexpr (form == Form::distance) {
+            value = -distance;
+            slope = -rate;
         } else {
             value = T(-0.5) * logarithm(squared);
             slope = T(-0.5) * derivative / squared;
@@ -76,5 +85,6 @@ void with_kernel(const Kernel& kernel, const Body& body) {
     if (kernel.form == Form::laplace) return with_metric(std::integral_constant<Form, Form::laplace>());
     if (kernel.form == Form::riesz) return with_metric(std::integral_constant<Form, Form::riesz>());
     if (kernel.form == Form::inverse) return with_metric(std::integral_constant<Form, Form::inverse>());
-    with_metric(std::integral_constant<Form, Form::logarithm>());
+    if (kernel.form == Form::logarithm) return with_metric(std::integral_constant<Form, Form::logarithm>());
+    with_metric(std::integral_constant<Form, Form::distance>());
 }

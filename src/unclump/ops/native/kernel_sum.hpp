@@ -43,8 +43,8 @@ class KernelSum {
           columns_(others_.x, others_.n, d, centre_, threads),
           own_rows_(symmetric_ ? nullptr : new Panels<T>(points.x, points.n, d, centre_, threads)),
           rows_(symmetric_ ? columns_ : *own_rows_),
-          left_there_(others_.weights.left == nullptr ? 0 : columns_.count * width),
-          right_there_(others_.weights.left == nullptr ? 0 : columns_.count * width),
+          others_left_(others_.weights.left == nullptr ? 0 : columns_.count * width),
+          others_right_(others_.weights.left == nullptr ? 0 : columns_.count * width),
           column_slices_(needs_forces ? new Slices<T>(columns_, threads) : nullptr),
           sums(points.n),
           slopes(points.n),
@@ -59,8 +59,8 @@ class KernelSum {
         std::fill(sums.get(), sums.get() + points.n, 0.0);
         std::fill(slopes.get(), slopes.get() + points.n, 0.0);
         if (needs_forces) std::fill(forces_.get(), forces_.get() + points.n * stride_, T(0));
-        const Weights<T> given = others_.weights;
-        others_.weights = {padded(given.left, left_there_), padded(given.right, right_there_)};
+        const Weights<T> weights = others_.weights;
+        others_.weights = {padded(weights.left, others_left_), padded(weights.right, others_right_)};
         with_kernel(kernel, [&](auto known) { evaluate_ = &KernelSum::template evaluate<decltype(known)>; });
         add_all();
     }
@@ -92,9 +92,9 @@ class KernelSum {
     };
 
     // A copy that vectors may be read from at any row.
-    const T* padded(const T* given, Buffer<T>& copy) const {
-        if (given == nullptr) return nullptr;
-        std::fill(std::copy(given, given + others_.n, copy.get()), copy.get() + columns_.count * width, T(0));
+    const T* padded(const T* weights, Buffer<T>& copy) const {
+        if (weights == nullptr) return nullptr;
+        std::fill(std::copy(weights, weights + others_.n, copy.get()), copy.get() + columns_.count * width, T(0));
         return copy.get();
     }
 
@@ -221,9 +221,9 @@ class KernelSum {
             slope *= counts;
             if (symmetric_) store<T>(here.column_sums + i, load(here.column_sums + i) + right * value);
             if (weighted) {
-                const Vector<T> right_there = load(others_.weights.right + here.column + i);
-                slope *= left * right_there + right * load(others_.weights.left + here.column + i);
-                value *= right_there;
+                const Vector<T> others_right = load(others_.weights.right + here.column + i);
+                slope *= left * others_right + right * load(others_.weights.left + here.column + i);
+                value *= others_right;
             }
             sum_of_values += value;
             sum_of_slopes += slope;
@@ -293,8 +293,8 @@ class KernelSum {
                     constexpr int parts = sizeof(sums[0]) / sizeof(Vector<T>);
                     for (Index row = 0; row < rows; ++row) {
                         for (int part = 0; part < parts; ++part) {
-                            T* const there = to + row * stride_ + part * lanes<T>;
-                            store<T>(there, load(there) - sums[row][part]);
+                            T* const target = to + row * stride_ + part * lanes<T>;
+                            store<T>(target, load(target) - sums[row][part]);
                         }
                     }
                 };
@@ -315,7 +315,7 @@ class KernelSum {
     Panels<T> columns_;
     std::unique_ptr<Panels<T>> own_rows_;  // where the points are not the table
     const Panels<T>& rows_;
-    Buffer<T> left_there_, right_there_;
+    Buffer<T> others_left_, others_right_;
     std::unique_ptr<Slices<T>> column_slices_;
     void (KernelSum::*evaluate_)(const Block&);
     // Far pairs have squared chords above `near_` times the mean of both points' squared norms, which bounds the

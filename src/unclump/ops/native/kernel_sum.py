@@ -15,7 +15,8 @@ from unclump.ops.native import Loop, check_alike, empty, failure, threads
 _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
 _DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}
-_GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM = range(5)
+_GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM, _DISTANCE = range(6)
+_RIESZ_FORMS = {1: _INVERSE, 0: _LOGARITHM, -1: _DISTANCE}  # by the exponent; any other is computed by a logarithm
 
 _MEAN, _SUM = Loop("mean_over_pairs", "pppiiiiiddi"), Loop("kernel_sum", "ppppppppiiiiiiidddi")
 
@@ -54,8 +55,7 @@ def form_of(kernel: Kernel) -> Code | None:
     if type(kernel) is Laplace:
         return Code(_LAPLACE, distance, kernel.gamma, 0.0)
     if type(kernel) is Riesz:
-        form = _LOGARITHM if kernel.s == 0 else _INVERSE if kernel.s == 1 else _RIESZ
-        return Code(form, distance, kernel.s, 0.0)
+        return Code(_RIESZ_FORMS.get(kernel.s, _RIESZ), distance, kernel.s, 0.0)
     return None
 
 
@@ -96,14 +96,14 @@ def kernel_sum(
         right = x.new_ones(*sets, m, 1) if right is None else right.contiguous()
         own = right[..., itself : itself + n, :].contiguous() if among else x.new_zeros(*sets, n, 1)
         left = (own if among else x.new_ones(*sets, n, 1)) if left is None else left.contiguous()
-        there = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
-        weights = left, own, there, right
+        others_left = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
+        weights = left, own, others_left, right
     sums, gradient = x.new_empty(*sets, n, 1), empty(x.shape, x.dtype) if needs_grad else None
-    given = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
+    inputs = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
     results = sums.data_ptr(), None if gradient is None else gradient.data_ptr()
     # Between points that are all among the others both terms of a pair count; weights count them themselves.
     factor = 4.0 if among and not weights else 2.0
     several = threads(n * m, at_least=_A_THREAD)
-    if status := _SUM[x.itemsize](*given, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
+    if status := _SUM[x.itemsize](*inputs, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
         raise failure(status)
     return sums, gradient

@@ -26,13 +26,13 @@ class BestPanels {
             Vector<T> score = load(scores + point - first);
             Vector<Integer<T>> number = fill(static_cast<Integer<T>>(panel));
             for (Index level = 0; level < levels; ++level) {
-                T* const score_there = scores_.get() + level * stride_ + point;
-                Integer<T>* const number_there = panels_.get() + level * stride_ + point;
-                const Vector<T> old_score = load(score_there);
-                const Vector<Integer<T>> old_number = load(number_there);
+                T* const score_place = scores_.get() + level * stride_ + point;
+                Integer<T>* const number_place = panels_.get() + level * stride_ + point;
+                const Vector<T> old_score = load(score_place);
+                const Vector<Integer<T>> old_number = load(number_place);
                 const auto better = (score > old_score) | ((score == old_score) & (number < old_number));
-                store(score_there, better ? score : old_score);
-                store(number_there, better ? number : old_number);
+                store(score_place, better ? score : old_score);
+                store(number_place, better ? number : old_number);
                 score = better ? old_score : score;
                 number = better ? old_number : number;
             }
@@ -78,7 +78,8 @@ class NearestSearch {
         if (others_) {
             in_parallel(points_.count, threads_, [&](Index start, Index stop) {
                 for (Index panel = start; panel < stop; ++panel) {
-                    for (Index there = 0; there < table_.count; ++there) meet<false>(panel, there, best);
+                    for (Index other_panel = 0; other_panel < table_.count; ++other_panel)
+                        meet<false>(panel, other_panel, best);
                 }
             });
         } else {
@@ -86,8 +87,8 @@ class NearestSearch {
                 .for_each_pair([&](Index, Index start, Index stop, Index other, Index end) {
                     for (Index panel = start; panel < stop; ++panel) {
                         if (start == other) meet<false>(panel, panel, best);
-                        for (Index there = std::max(other, panel + 1); there < end; ++there)
-                            meet<true>(panel, there, best);
+                        for (Index other_panel = std::max(other, panel + 1); other_panel < end; ++other_panel)
+                            meet<true>(panel, other_panel, best);
                     }
                 });
         }
@@ -100,22 +101,23 @@ class NearestSearch {
   private:
     static constexpr int width = tile_width<T>;
 
-    // Offers the scores of the table's panel `there` to the points of another; and the other way round.
+    // Offers the scores of the table's panel `other_panel` to the points of another; and the other way round.
     template <bool both>
-    void meet(Index panel, Index there, BestPanels<T>& best) const {
+    void meet(Index panel, Index other_panel, BestPanels<T>& best) const {
         Vector<T> own_half[2], scores[2] = {fill(-infinity<T>), fill(-infinity<T>)};
-        T scores_there[width];
+        T table_scores[width];
         const Vector<Integer<T>> numbers[2] = {numbers_from<T>(0), numbers_from<T>(lanes<T>)};
         for (int part = 0; part < 2 && both; ++part)
             own_half[part] = load(halves_.get() + panel * width + part * lanes<T>);
-        const Index first = (there - panel) * width - itself_;  // the lane of the point that the first row there is
+        const Index first =
+            (other_panel - panel) * width - itself_;  // the lane of the point that the first row there is
         const bool meets_itself = !both && first > -width && first < width;
         for (Index start = 0; start < width; start += tile_rows) {
             tile<tile_rows, 2, T>(
-                table_.panel(there) + start, 1, width, points_.panel(panel), width, table_.d, [&](auto& sums) {
+                table_.panel(other_panel) + start, 1, width, points_.panel(panel), width, table_.d, [&](auto& sums) {
 #pragma GCC unroll 8
                     for (int row = 0; row < tile_rows; ++row) {
-                        const T half = halves_[there * width + start + row];
+                        const T half = halves_[other_panel * width + start + row];
                         Vector<T> most = fill(-infinity<T>);
 #pragma GCC unroll 2
                         for (int part = 0; part < 2; ++part) {
@@ -126,34 +128,34 @@ class NearestSearch {
                             scores[part] = larger(sums[row][part] - half, scores[part]);
                             if (both) most = larger(sums[row][part] - own_half[part], most);
                         }
-                        if (both) scores_there[start + row] = largest<T>(most);
+                        if (both) table_scores[start + row] = largest<T>(most);
                     }
                 });
         }
-        best.offer(panel * width, reinterpret_cast<const T*>(scores), there);
-        if (both) best.offer(there * width, scores_there, panel);
+        best.offer(panel * width, reinterpret_cast<const T*>(scores), other_panel);
+        if (both) best.offer(other_panel * width, table_scores, panel);
     }
 
     // The products of a point with all of a panel: four sums each, since one waits for itself.
-    void products(Index i, Index panel, T* found) const {
+    void products(Index i, Index panel, T* results) const {
         const T* __restrict own = points_.panel(i / width) + i % width;
-        const T* __restrict there = table_.panel(panel);
+        const T* __restrict columns = table_.panel(panel);
         Vector<T> sums[4][2] = {};
         Index k = 0;
         for (; k + 4 <= table_.d; k += 4) {
 #pragma GCC unroll 4
             for (int turn = 0; turn < 4; ++turn) {
                 for (int part = 0; part < 2; ++part) {
-                    sums[turn][part] += own[(k + turn) * width] * load(there + (k + turn) * width + part * lanes<T>);
+                    sums[turn][part] += own[(k + turn) * width] * load(columns + (k + turn) * width + part * lanes<T>);
                 }
             }
         }
         for (; k < table_.d; ++k) {
             for (int part = 0; part < 2; ++part)
-                sums[0][part] += own[k * width] * load(there + k * width + part * lanes<T>);
+                sums[0][part] += own[k * width] * load(columns + k * width + part * lanes<T>);
         }
         for (int part = 0; part < 2; ++part) {
-            store<T>(found + part * lanes<T>, (sums[0][part] + sums[1][part]) + (sums[2][part] + sums[3][part]));
+            store<T>(results + part * lanes<T>, (sums[0][part] + sums[1][part]) + (sums[2][part] + sums[3][part]));
         }
     }
 
@@ -178,10 +180,10 @@ class NearestSearch {
     }
 
     // Into the list of the k nearest: of several that are equally near the first.
-    static void keep(T found, Index j, Index k, Index* index, T* r2) {
+    static void keep(T chord, Index j, Index k, Index* index, T* r2) {
         for (Index place = 0; place < k; ++place) {
-            if (found < r2[place] || (found == r2[place] && j < index[place])) {
-                std::swap(found, r2[place]);
+            if (chord < r2[place] || (chord == r2[place] && j < index[place])) {
+                std::swap(chord, r2[place]);
                 std::swap(j, index[place]);
             }
         }

@@ -52,14 +52,14 @@ double mean(const Buffer<T>& terms, Index count) {
 // Minus the mean distance of directions to the nearest other, or of its logarithm. Rows that coincide are taken to be
 // `apart`, the earlier to one side and the later to the other.
 template <class T>
-double mean_of_nearest(const T* given, Index n, Index d, Distance distance, bool of_logarithm, T* gradient,
+double mean_of_nearest(const T* embeddings, Index n, Index d, Distance distance, bool of_logarithm, T* gradient,
                        Index threads) {
     const double apart = std::sqrt(std::numeric_limits<T>::epsilon());
     Buffer<T> x(n * d), inverse(n), r2(n);
     Buffer<Index> index(n);
     Buffer<double> terms(n);
     Buffer<Slopes> slopes(n);
-    project_rows(given, x.get(), inverse.get(), n, d, threads);
+    project_rows(embeddings, x.get(), inverse.get(), n, d, threads);
     NearestSearch<T>(x.get(), n, nullptr, n, d, nullptr, 0, threads).find(1, index.get(), r2.get());
     in_parallel(n, threads, [&](Index start, Index stop) {
         for (Index i = start; i < stop; ++i) {
@@ -95,12 +95,12 @@ double mean_of_nearest(const T* given, Index n, Index d, Distance distance, bool
 
 // Half the mean squared angle between samples' directions and the nearest of the embeddings'.
 template <class T>
-double quantisation_error(const T* given, Index n, const T* drawn, Index m, Index d, T* gradient, Index threads) {
+double quantisation_error(const T* embeddings, Index n, const T* drawn, Index m, Index d, T* gradient, Index threads) {
     Buffer<T> x(n * d), inverse(n), samples(m * d), unused(m), r2(m);
     Buffer<Index> index(m);
     Buffer<double> terms(m);
     Buffer<Slopes> slopes(m);
-    project_rows(given, x.get(), inverse.get(), n, d, threads);
+    project_rows(embeddings, x.get(), inverse.get(), n, d, threads);
     project_rows(drawn, samples.get(), unused.get(), m, d, threads);
     NearestSearch<T>(samples.get(), m, x.get(), n, d, nullptr, n, threads).find(1, index.get(), r2.get());
     in_parallel(m, threads, [&](Index start, Index stop) {
@@ -130,24 +130,24 @@ double quantisation_error(const T* given, Index n, const T* drawn, Index m, Inde
 }  // namespace
 
 // One value for each of several sets; the gradient may be null.
-#define DEFINE(T)                                                                                                    \
-    UNCLUMP_EXPORT int unclump_mean_of_nearest_##T(const T* x, T* values, T* gradient, Index sets, Index n, Index d, \
-                                                   Index distance, Index of_logarithm, Index threads) {              \
-        return guarded([&] {                                                                                         \
-            for (Index set = 0; set < sets; ++set) {                                                                 \
-                T* const there = gradient == nullptr ? nullptr : gradient + set * n * d;                             \
-                values[set] = static_cast<T>(mean_of_nearest(x + set * n * d, n, d, static_cast<Distance>(distance), \
-                                                             of_logarithm != 0, there, threads));                    \
-            }                                                                                                        \
-        });                                                                                                          \
-    }                                                                                                                \
-    UNCLUMP_EXPORT int unclump_quantisation_error_##T(const T* x, const T* samples, T* values, T* gradient,          \
-                                                      Index sets, Index n, Index m, Index d, Index threads) {        \
-        return guarded([&] {                                                                                         \
-            for (Index set = 0; set < sets; ++set) {                                                                 \
-                T* const there = gradient == nullptr ? nullptr : gradient + set * n * d;                             \
-                values[set] = static_cast<T>(quantisation_error(x + set * n * d, n, samples, m, d, there, threads)); \
-            }                                                                                                        \
-        });                                                                                                          \
+#define DEFINE(T)                                                                                                     \
+    UNCLUMP_EXPORT int unclump_mean_of_nearest_##T(const T* x, T* values, T* gradient, Index sets, Index n, Index d,  \
+                                                   Index distance, Index of_logarithm, Index threads) {               \
+        return guarded([&] {                                                                                          \
+            for (Index set = 0; set < sets; ++set) {                                                                  \
+                T* const of_set = gradient == nullptr ? nullptr : gradient + set * n * d;                             \
+                values[set] = static_cast<T>(mean_of_nearest(x + set * n * d, n, d, static_cast<Distance>(distance),  \
+                                                             of_logarithm != 0, of_set, threads));                    \
+            }                                                                                                         \
+        });                                                                                                           \
+    }                                                                                                                 \
+    UNCLUMP_EXPORT int unclump_quantisation_error_##T(const T* x, const T* samples, T* values, T* gradient,           \
+                                                      Index sets, Index n, Index m, Index d, Index threads) {         \
+        return guarded([&] {                                                                                          \
+            for (Index set = 0; set < sets; ++set) {                                                                  \
+                T* const of_set = gradient == nullptr ? nullptr : gradient + set * n * d;                             \
+                values[set] = static_cast<T>(quantisation_error(x + set * n * d, n, samples, m, d, of_set, threads)); \
+            }                                                                                                         \
+        });                                                                                                           \
     }
 UNCLUMP_FOR_BOTH(DEFINE)

@@ -3,30 +3,34 @@
 
 #include <utility>
 
+#include "team.hpp"
 #include "vectors.hpp"
 
 template <class T>
 class Ranks {
   public:
-    explicit Ranks(Index n) : n_(n), entries_(n), spare_(n) {}
+    Ranks(Index n, Index threads) : n_(n), threads_(threads), entries_(n), spare_(n), starts_(threads * digits) {}
 
-    // Calls use(rank, number) with the numbers of the values in ascending order. Equal ones keep their order, the zeros
-    // are equal, and NaN comes last.
+    // Calls use(rank, number) with the numbers of the values in ascending order, on all threads. Equal ones keep their
+    // order, the zeros are equal, and NaN comes last.
     template <class Use>
     void for_each(const T* values, const Use& use) {
-        std::uint32_t starts[passes][digits] = {};
         Entry *from = entries_.get(), *to = spare_.get();
-        for (Index i = 0; i < n_; ++i) {
-            from[i] = {ordered(values[i]), static_cast<std::uint32_t>(i)};
-            for (int pass = 0; pass < passes; ++pass) ++starts[pass][digit(from[i].key, pass)];
-        }
+        in_parts([=](Index, Index start, Index stop) {
+            for (Index i = start; i < stop; ++i) from[i] = {ordered(values[i]), static_cast<std::uint32_t>(i)};
+        });
         for (int pass = 0; pass < passes; ++pass) {
+            in_parts([&](Index part, Index start, Index stop) { count(from, start, stop, pass, starts(part)); });
             std::uint32_t before = 0;
-            for (std::uint32_t& start : starts[pass]) before += std::exchange(start, before);
-            for (Index i = 0; i < n_; ++i) to[starts[pass][digit(from[i].key, pass)]++] = from[i];
+            for (Index k = 0; k < digits; ++k) {
+                for (Index part = 0; part < threads_; ++part) before += std::exchange(starts(part)[k], before);
+            }
+            in_parts([&](Index part, Index start, Index stop) { move(from, start, stop, pass, starts(part), to); });
             std::swap(from, to);
         }
-        for (Index rank = 0; rank < n_; ++rank) use(rank, static_cast<Index>(from[rank].number));
+        in_parts([&](Index, Index start, Index stop) {
+            for (Index rank = start; rank < stop; ++rank) use(rank, static_cast<Index>(from[rank].number));
+        });
     }
 
   private:
@@ -42,16 +46,37 @@ class Ranks {
         return static_cast<std::uint32_t>(key >> (bits * pass)) & (digits - 1);
     }
 
+    template <class Body>
+    void in_parts(const Body& body) const {
+        ::for_each(threads_, threads_,
+                   [&](Index part) { body(part, n_ * part / threads_, n_ * (part + 1) / threads_); });
+    }
+
+    // Of the digits in a part of the entries: how many there are, and then where the next one goes.
+    std::uint32_t* starts(Index part) const { return starts_.get() + part * digits; }
+
+    static void count(const Entry* __restrict from, Index start, Index stop, int pass,
+                      std::uint32_t* __restrict counts) {
+        std::fill(counts, counts + digits, 0);
+        for (Index i = start; i < stop; ++i) ++counts[digit(from[i].key, pass)];
+    }
+
+    static void move(const Entry* __restrict from, Index start, Index stop, int pass, std::uint32_t* __restrict places,
+                     Entry* __restrict to) {
+        for (Index i = start; i < stop; ++i) to[places[digit(from[i].key, pass)]++] = from[i];
+    }
+
     // A number that compares as the value does: no branch, which for random signs would be guessed wrong half the time.
     static Bits ordered(T value) {
         constexpr int last = 8 * sizeof(T) - 1;
         const T plus_zero = value + T(0);  // of both zeros
-        Integer<T> found;
-        __builtin_memcpy(&found, &plus_zero, sizeof found);
-        const Bits key = static_cast<Bits>(found) ^ (static_cast<Bits>(found >> last) | Bits(1) << last);
+        Integer<T> bits_of;
+        __builtin_memcpy(&bits_of, &plus_zero, sizeof bits_of);
+        const Bits key = static_cast<Bits>(bits_of) ^ (static_cast<Bits>(bits_of >> last) | Bits(1) << last);
         return value != value ? ~Bits(0) : key;
     }
 
-    Index n_;
+    Index n_, threads_;
     Buffer<Entry> entries_, spare_;
+    Buffer<std::uint32_t> starts_;
 };

@@ -42,6 +42,7 @@ class Gradients {
         add_up(rows);
     }
     Index count() const { return count_; }
+    bool are_all() const { return !different_; }
     Index row(Index k) const { return different_ ? (*different_)[k] : k; }
     const T* gradient(Index k) const { return (sums_ ? sums_->get() : grad_) + k * d_; }
 
@@ -218,9 +219,10 @@ template <class T>
 void step(T* __restrict x, T* __restrict v, Index d, T cosine, T sine) {
     T totals[2];
     reduce<T, 2>(d, totals, [=](const auto& at, auto& total) {
-        const auto there = at(static_cast<const T*>(v)), y = cosine * at(static_cast<const T*>(x)) - sine * there;
+        const auto velocity = at(static_cast<const T*>(v));
+        const auto y = cosine * at(static_cast<const T*>(x)) - sine * velocity;
         total[0] += y * y;
-        total[1] += y * there;
+        total[1] += y * velocity;
     });
     const T inverse = T(1) / std::sqrt(totals[0]), radial = totals[1] / totals[0];
     for (Index j = 0; j < d; ++j) {
@@ -241,6 +243,16 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
         const Index count = std::min(together, stop - first);
         T lengths[together] = {}, cosines[together], sines[together];
         double rates[together] = {};
+        // Named rows are anywhere in the table: the next ones are on their way while these are computed.
+        for (Index t = first + together; t < std::min(first + 2 * together, stop) && !grad.are_all(); ++t) {
+            const Index i = grad.row(t);
+            for (Index j = 0; j < d; j += 64 / static_cast<Index>(sizeof(T))) {
+                __builtin_prefetch(x + i * d + j, 1);
+                __builtin_prefetch(exp_avg + i * d + j, 1);
+            }
+            __builtin_prefetch(exp_avg_sq + i, 1);
+            __builtin_prefetch(steps + i, 1);
+        }
         for (Index t = 0; t < count; ++t) {
             const T* const gradient = grad.gradient(first + t);
             if (choices.lazy && !is_nonzero(gradient, d)) continue;

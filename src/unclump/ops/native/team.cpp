@@ -6,13 +6,13 @@
 
 // How many threads work on a loop that is given to so many: fewer where the system or OpenMP does not have them.
 UNCLUMP_EXPORT Index unclump_team_size(Index threads) {
-    Index found = 1;
+    Index size = 1;
 #ifdef _OPENMP
 #pragma omp parallel num_threads(static_cast<int>(threads))
 #pragma omp master
-    found = omp_get_num_threads();
+    size = omp_get_num_threads();
 #else
     static_cast<void>(threads);
 #endif
-    return found;
+    return size;
 }

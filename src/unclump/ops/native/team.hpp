@@ -6,6 +6,11 @@
 
 #include "interface.hpp"
 
+#ifdef UNCLUMP_STANDARD_THREADS
+#include <thread>
+#include <vector>
+#endif
+
 // Calls body(item) for all items below `count`.
 template <class Body>
 void for_each(Index count, Index threads, const Body& body) {
@@ -14,8 +19,18 @@ void for_each(Index count, Index threads, const Body& body) {
         for (Index item = 0; item < count; ++item) body(item);
         return;
     }
+#ifdef UNCLUMP_STANDARD_THREADS  // for the thread sanitiser, which does not see where OpenMP's threads wait
+    std::vector<std::thread> team;
+    for (Index thread = 0; thread < threads; ++thread) {
+        team.emplace_back([&, thread] {
+            for (Index item = count * thread / threads; item < count * (thread + 1) / threads; ++item) body(item);
+        });
+    }
+    for (std::thread& member : team) member.join();
+#else
 #pragma omp parallel for schedule(static) num_threads(static_cast<int>(threads))
     for (Index item = 0; item < count; ++item) body(item);
+#endif
 }
 
 // Calls body(start, stop) for ranges that make up [0, count), one for each thread.

@@ -147,9 +147,9 @@ class Buffer {
   private:
     static T* allocate(Index count) {
         const std::size_t bytes = (static_cast<std::size_t>(count) * sizeof(T) + 127) / 64 * 64;
-        void* found = std::aligned_alloc(64, bytes);
-        if (found == nullptr) throw std::bad_alloc();
-        return static_cast<T*>(found);
+        void* memory = std::aligned_alloc(64, bytes);
+        if (memory == nullptr) throw std::bad_alloc();
+        return static_cast<T*>(memory);
     }
     T* entries_;
 };

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# The tests of the operations, and of what else calls the loops, with loops that the compiler's sanitisers watch:
+#
+#     tools/sanitize.sh [address,undefined | thread] [arguments of pytest]
+#
+# Python itself and torch are not watched. Afterwards the loops are those of `make native` again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+sanitizers=${1:-address,undefined}
+shift || true
+tests=("$@")
+[ ${#tests[@]} -gt 0 ] || tests=(tests/ops tests/optim tests/codes/test_solver.py)
+
+python=.venv/bin/python
+instruction_set=$($python -c "from unclump._library import choose; print(choose()[0])")
+restore() {
+    rm -f build/native/libunclump_"$instruction_set".*
+    make native >/dev/null
+}
+trap restore EXIT
+cmake -S . -B "build/sanitize-$sanitizers" -DUNCLUMP_SANITIZE="$sanitizers" >/dev/null
+cmake --build "build/sanitize-$sanitizers" --target "unclump_$instruction_set"
+
+if [ "$sanitizers" = thread ]; then
+    runtime=libtsan.so
+    suppressions=$(mktemp)
+    # Torch's own threads, which meet in an OpenMP that the sanitiser does not see.
+    printf '%s\n' called_from_lib:libtorch_cpu.so called_from_lib:libtorch_python.so called_from_lib:libgomp \
+        called_from_lib:libscipy_openblas race:libtorch race:libgomp race:openblas >"$suppressions"
+    export TSAN_OPTIONS="halt_on_error=1 exitcode=66 suppressions=$suppressions"
+else
+    runtime=libasan.so
+    export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+fi
+LD_PRELOAD="$(gcc -print-file-name=$runtime) $(gcc -print-file-name=libstdc++.so)" $python -m pytest -q -p no:cacheprovider "${tests[@]}"
