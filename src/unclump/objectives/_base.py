@@ -58,6 +58,9 @@ class Objective(nn.Module):
     reduction = "mean"
     """What a call without a reduction of its own makes of the terms."""
 
+    needs_zero_rows = True
+    """Whether masked rows are set to zero, whatever they were; not where that is left to their angles."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
 
@@ -328,11 +331,12 @@ class _Evaluate(torch.autograd.Function):
 
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, call: _Call) -> tuple[Tensor, Others]:
-    """Embeddings and others with one leading dimension or none; masked rows are zeros, whatever they were."""
+    """Embeddings and others with one leading dimension or none."""
     x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
-        x = torch.where((weight != 0).unsqueeze(-1), x, 0)
+        if call.objective.needs_zero_rows:
+            x = torch.where((weight != 0).unsqueeze(-1), x, 0)
     if against is not None and against.shape[-2] > 0:
         against = unit_rows(against)[0] if call.objective.needs_unit_queue else against
         against = as_sets(against.expand(*embeddings.shape[:-2], -1, -1))

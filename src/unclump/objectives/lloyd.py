@@ -16,7 +16,7 @@ from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.measure import measure
 from unclump.ops.native.nearest import fused_quantisation_error
-from unclump.ops.nearest import nearest
+from unclump.ops.nearest import select_nearest
 from unclump.ops.project import project, unit_rows
 
 Sampler = Callable[[int], Tensor]
@@ -161,7 +161,7 @@ class Lloyd(Objective):
                 return value, None
             others.ranks.is_first(least.isinf())
             return value, Pull(torch.zeros_like(x))
-        near, r2 = nearest(samples, table, mask=mask, spare=0)
+        near, r2 = select_nearest(samples, table, mask=mask)
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
         if not others.is_alone:
@@ -182,5 +182,5 @@ class Lloyd(Objective):
     ) -> Float[Tensor, "*sets"]:
         table = others.with_fixed(project(embeddings))
         samples = unit_rows(draw)[0].expand(*table.shape[:-2], -1, -1)
-        near, _ = nearest(samples, table.detach(), mask=others.mask_with_fixed, spare=0)
+        near, _ = select_nearest(samples, table.detach(), mask=others.mask_with_fixed)
         return angle(samples, take_rows(table, near.squeeze(-1))).square().mean(dim=-1) / 2
