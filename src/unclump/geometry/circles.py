@@ -6,10 +6,9 @@ Rows are circles, columns are points: (k, n).
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.linalg import vector_norm
 
 from unclump._checks import check_count
-from unclump.geometry.draws import standard_normal, unit_interval
+from unclump.geometry.draws import standard_normal, unit_interval, unit_normal
 from unclump.geometry.sphere import tangent
 
 Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
@@ -33,15 +32,9 @@ def great_circles(
     check_count("circles", count)
     check_count("d", d, at_least=2)
     pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
-    p, q = _unit(pairs).unbind(dim=1)
+    p, q = unit_normal(pairs).unbind(dim=1)
     q = tangent(p, tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
-    return torch.stack([p, _unit(q)], dim=1)
-
-
-def _unit(x: Tensor) -> Tensor:
-    """`x` of norm one; Gaussian vectors are neither tiny nor huge."""
-    norm: Tensor = vector_norm(x, dim=-1, keepdim=True)
-    return x / norm
+    return torch.stack([p, unit_normal(q)], dim=1)
 
 
 def axis_circles(

@@ -249,25 +249,14 @@ class _Evaluate(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         objective = call.objective
         x, others = _sets(embeddings, against, weight, call)
-        enough = _has_enough(objective, others)
         if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
+            enough = _has_enough(objective, others)
             if others.mask is not None and enough is not None:
                 terms = torch.where(others.mask & enough.unsqueeze(-1), terms, 0)
             return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
-        value, pull = objective.loss(x, others, draw, call.needs_grad)
-        if call.reduction == "sum":
-            count = objective.count(others) * torch.ones_like(value)
-            value, pull = value * count, None if pull is None else pull.times(count)
+        value, pull = _loss(call, x, others, draw, call.needs_grad)
         vectors, scale = (None, None) if pull is None else pull
-        if enough is not None:
-            value = torch.where(enough, value, 0)
-            vectors, scale = (
-                part
-                if part is None
-                else torch.where(enough.view(*enough.shape, *[1] * (part.ndim - enough.ndim)), part, 0)
-                for part in (vectors, scale)
-            )
         if embeddings.ndim > 3:
             value = value.view(embeddings.shape[:-2])
         return value, x.new_empty(0) if vectors is None else vectors, x.new_empty(0) if scale is None else scale
@@ -345,6 +334,25 @@ def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, cal
     return x, Others(against, weight, call.ranks, against is None and weight is None and call.ranks.size == 1)
 
 
+def _loss(
+    call: _Call, x: Tensor, others: Others, draw: Any, needs_grad: bool
+) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+    """The objective, reduced; zero, with a zero gradient, where weights leave too few points for a value."""
+    objective, among, enough = call.objective, others, _has_enough(call.objective, others)
+    if enough is not None and others.weight is not None and objective.needs_zero_rows:
+        # Where there are too few points all rows count, which are zeros: what is dropped below is then finite.
+        among = replace(others, weight=torch.where(enough.unsqueeze(-1), others.weight, 1))
+    value, pull = objective.loss(x, among, draw, needs_grad)
+    if call.reduction == "sum":
+        count = objective.count(others) * torch.ones_like(value)
+        value, pull = value * count, None if pull is None else pull.times(count)
+    if enough is None:
+        return value, pull
+    if pull is not None and pull.scale is not None:
+        pull = pull._replace(scale=torch.where(enough[..., None, None], pull.scale, 0))
+    return torch.where(enough, value, 0), pull
+
+
 def _has_enough(objective: Objective, others: Others) -> Bool[Tensor, "*sets"] | None:
     """Whether weights leave points enough for a value; None without weights."""
     if others.weight is None:
@@ -379,9 +387,7 @@ def _gradient(
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
             x, others = _sets(embeddings, against, weight, call)
-            value, pull = objective.loss(x, others, draw, True)
-            if call.reduction == "sum" and pull is not None:
-                pull = pull.times(objective.count(others) * torch.ones_like(value))
+            pull = _loss(call, x, others, draw, True)[1]
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
     assert pull is not None

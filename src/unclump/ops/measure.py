@@ -61,9 +61,10 @@ def measure(
         angle = torch.atan2(short, long).mul_(2)
         # Zero over zero: of a point and itself, or its antipode.
         slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
-        return Measured(torch.where(far, math.pi - angle, angle).add_(r2, alpha=0), vector, slope, sign)
+        turn = torch.where(far, math.pi - angle, angle).masked_fill_(r2.isnan(), math.nan)
+        return Measured(turn, vector, slope, sign)
     vector = x - others
-    chord = vector_norm(vector, dim=-1, keepdim=True).add_(r2, alpha=0)  # NaN stays NaN
+    chord = vector_norm(vector, dim=-1, keepdim=True).masked_fill_(r2.isnan(), math.nan)
     if after is not None:
         _take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
