@@ -128,6 +128,15 @@ def add_rows(
     return table
 
 
+def sum_rows(n: int, index: Int[Tensor, "*sets k"], values: Float[Tensor, "*sets k d"]) -> Float[Tensor, "*sets {n} d"]:
+    """The sums of the values with each of these n row numbers."""
+    table = values.new_zeros(()).expand(*values.shape[:-2], n, values.shape[-1])
+    if table.ndim == 2:
+        return table.index_add(0, index, values)
+    sums = table.reshape(-1, table.shape[2]).index_add(0, _flat(table, index), values.flatten(0, 1))
+    return sums.view(table.shape)
+
+
 def _flat(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Int[Tensor, " bn"]:
     """Row numbers of sets as those of all sets in one table."""
     first = torch.arange(len(table), device=table.device).unsqueeze(1) * table.shape[1]

@@ -1,5 +1,7 @@
 """Searches through the points of all processes."""
 
+from functools import partial
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -7,7 +9,7 @@ from torch.nn.functional import pad
 
 from unclump._precision import take_rows
 from unclump.distributed.ranks import Alone
-from unclump.ops.nearest import nearest
+from unclump.ops.nearest import nearest, select_nearest
 
 
 def nearest_among(
@@ -28,20 +30,21 @@ def nearest_among(
         ranks: The processes.
         fixed: More points, the same on all ranks.
         mask: False for points that are no neighbours.
-        spare: See `nearest`.
+        spare: See `nearest`. With none, on a single rank, the squared chord is only as exact as a product.
     """
+    search = select_nearest if spare == 0 and ranks.size == 1 else partial(nearest, spare=spare)
     if fixed is None:
         table, first = x, 0
-        numbers, r2 = nearest(x, mask=mask, spare=spare)
+        numbers, r2 = search(x, mask=mask)
     else:
         table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
         present = None if mask is None else pad(mask, (first, 0), value=True)
-        numbers, r2 = nearest(x, table, mask=present, itself=first, spare=spare)
+        numbers, r2 = search(x, table, mask=present, itself=first)
     points = take_rows(table, numbers.squeeze(-1))
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
     for rank, (y, elsewhere) in ranks.ring(x, mask):
-        index, chords = nearest(x, y, mask=elsewhere, spare=spare)
+        index, chords = search(x, y, mask=elsewhere)
         number = index + sum(ranks.counts[:rank])
         nearer = (chords < r2) | ((chords == r2) & (number < numbers))
         points = torch.where(nearer, take_rows(y, index.squeeze(-1)), points)

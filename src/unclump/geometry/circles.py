@@ -6,10 +6,9 @@ Rows are circles, columns are points: (k, n).
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.linalg import vector_norm
 
 from unclump._checks import check_count
-from unclump.geometry.draws import standard_normal, unit_interval
+from unclump.geometry.draws import standard_normal, unit_interval, unit_normal
 from unclump.geometry.sphere import tangent
 
 Circles = Float[Tensor, "k 2 d"] | Int[Tensor, "k 2"]
@@ -33,16 +32,9 @@ def great_circles(
     check_count("circles", count)
     check_count("d", d, at_least=2)
     pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
-    p, q = _unit(pairs).unbind(dim=1)
-    q = _unit(tangent(p, q))
-    q = _unit(tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
-    return torch.stack([p, q], dim=1)
-
-
-def _unit(x: Tensor) -> Tensor:
-    """`x` of norm one; Gaussian vectors are neither tiny nor huge."""
-    norm: Tensor = vector_norm(x, dim=-1, keepdim=True)
-    return x / norm
+    p, q = unit_normal(pairs).unbind(dim=1)
+    q = tangent(p, tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
+    return torch.stack([p, unit_normal(q)], dim=1)
 
 
 def axis_circles(
@@ -107,7 +99,7 @@ def even_angles(
         >>> even_angles(4) / torch.pi
         tensor([-0.7500, -0.2500,  0.2500,  0.7500])
     """
-    return (2 * torch.arange(n, dtype=dtype or torch.get_default_dtype(), device=device) + (1 - n)) * (torch.pi / n)
+    return torch.arange(1 - n, n, 2, dtype=dtype or torch.get_default_dtype(), device=device) * (torch.pi / n)
 
 
 def unevenness(
@@ -116,8 +108,8 @@ def unevenness(
     r"""How far each angle is from its place in the nearest evenly spaced configuration, :math:`\theta - \hat\theta`.
 
     The nearest one keeps the order of the angles and their mean:
-    :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in the order of their
-    points. It does not matter where the circle is cut. Angles that are masked take no part, and give zero.
+    :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in any order. It does not
+    matter where the circle is cut. Angles that are masked take no part, and give zero.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
@@ -125,12 +117,12 @@ def unevenness(
         tensor([[-0.4682,  0.4682]])
     """
     if mask is None:
-        order = angles.argsort(dim=-1, stable=True)
+        order = angles.argsort(dim=-1)
         places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
     count = mask.sum(dim=-1, keepdim=True).clamp_min(1).to(angles.dtype)
-    order = torch.where(mask, angles, torch.inf).argsort(dim=-1, stable=True)
+    order = torch.where(mask, angles, torch.inf).argsort(dim=-1)
     ranks = torch.arange(angles.shape[-1], dtype=angles.dtype, device=angles.device)
     places = ((2 * ranks + 1 - count) * (torch.pi / count)).expand_as(angles)
     mean = torch.where(mask, angles, 0).sum(dim=-1, keepdim=True) / count

@@ -4,7 +4,9 @@ from collections.abc import Callable
 from functools import partial
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump._checks import check_generator
 
@@ -27,3 +29,9 @@ def _draw(
 standard_normal = partial(_draw, torch.randn)
 unit_interval = partial(_draw, torch.rand)
 """Uniform in [0, 1)."""
+
+
+def unit_normal(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
+    """The directions of Gaussian vectors, which are neither tiny nor huge."""
+    norm: Tensor = vector_norm(x, dim=-1, keepdim=True)
+    return x / norm

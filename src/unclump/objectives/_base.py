@@ -58,6 +58,9 @@ class Objective(nn.Module):
     reduction = "mean"
     """What a call without a reduction of its own makes of the terms."""
 
+    needs_zero_rows = True
+    """Whether masked rows are set to zero, whatever they were; not where that is left to their angles."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
 
@@ -246,25 +249,14 @@ class _Evaluate(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         objective = call.objective
         x, others = _sets(embeddings, against, weight, call)
-        enough = _has_enough(objective, others)
         if call.reduction == "none":
             terms, _ = objective.terms(x, others, draw, None)
+            enough = _has_enough(objective, others)
             if others.mask is not None and enough is not None:
                 terms = torch.where(others.mask & enough.unsqueeze(-1), terms, 0)
             return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
-        value, pull = objective.loss(x, others, draw, call.needs_grad)
-        if call.reduction == "sum":
-            count = objective.count(others) * torch.ones_like(value)
-            value, pull = value * count, None if pull is None else pull.times(count)
+        value, pull = _loss(call, x, others, draw, call.needs_grad)
         vectors, scale = (None, None) if pull is None else pull
-        if enough is not None:
-            value = torch.where(enough, value, 0)
-            vectors, scale = (
-                part
-                if part is None
-                else torch.where(enough.view(*enough.shape, *[1] * (part.ndim - enough.ndim)), part, 0)
-                for part in (vectors, scale)
-            )
         if embeddings.ndim > 3:
             value = value.view(embeddings.shape[:-2])
         return value, x.new_empty(0) if vectors is None else vectors, x.new_empty(0) if scale is None else scale
@@ -328,17 +320,37 @@ class _Evaluate(torch.autograd.Function):
 
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, call: _Call) -> tuple[Tensor, Others]:
-    """Embeddings and others with one leading dimension or none; masked rows are zeros, whatever they were."""
+    """Embeddings and others with one leading dimension or none."""
     x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
-        x = torch.where((weight != 0).unsqueeze(-1), x, 0)
+        if call.objective.needs_zero_rows:
+            x = torch.where((weight != 0).unsqueeze(-1), x, 0)
     if against is not None and against.shape[-2] > 0:
         against = unit_rows(against)[0] if call.objective.needs_unit_queue else against
         against = as_sets(against.expand(*embeddings.shape[:-2], -1, -1))
     else:
         against = None
     return x, Others(against, weight, call.ranks, against is None and weight is None and call.ranks.size == 1)
+
+
+def _loss(
+    call: _Call, x: Tensor, others: Others, draw: Any, needs_grad: bool
+) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+    """The objective, reduced; zero, with a zero gradient, where weights leave too few points for a value."""
+    objective, among, enough = call.objective, others, _has_enough(call.objective, others)
+    if enough is not None and others.weight is not None and objective.needs_zero_rows:
+        # Where there are too few points all rows count, which are zeros: what is dropped below is then finite.
+        among = replace(others, weight=torch.where(enough.unsqueeze(-1), others.weight, 1))
+    value, pull = objective.loss(x, among, draw, needs_grad)
+    if call.reduction == "sum":
+        count = objective.count(others) * torch.ones_like(value)
+        value, pull = value * count, None if pull is None else pull.times(count)
+    if enough is None:
+        return value, pull
+    if pull is not None and pull.scale is not None:
+        pull = pull._replace(scale=torch.where(enough[..., None, None], pull.scale, 0))
+    return torch.where(enough, value, 0), pull
 
 
 def _has_enough(objective: Objective, others: Others) -> Bool[Tensor, "*sets"] | None:
@@ -375,9 +387,7 @@ def _gradient(
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
             x, others = _sets(embeddings, against, weight, call)
-            value, pull = objective.loss(x, others, draw, True)
-            if call.reduction == "sum" and pull is not None:
-                pull = pull.times(objective.count(others) * torch.ones_like(value))
+            pull = _loss(call, x, others, draw, True)[1]
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
     assert pull is not None

@@ -8,15 +8,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension, check_table
-from unclump._precision import add_rows, exact_products, full_precision, take_rows
+from unclump._precision import exact_products, full_precision, sum_rows, take_rows
 from unclump.distributed.ranks import Gather
-from unclump.geometry.draws import standard_normal
+from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
 from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.measure import measure
 from unclump.ops.native.nearest import fused_quantisation_error
-from unclump.ops.nearest import nearest
+from unclump.ops.nearest import select_nearest
 from unclump.ops.project import project, unit_rows
 
 Sampler = Callable[[int], Tensor]
@@ -55,7 +55,7 @@ def lloyd(
         return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean() / 2
     objective = Lloyd(len(samples))
     objective.fewest = 1
-    return objective.with_draw(x, full_precision(samples).to(full_precision(x).dtype))
+    return objective.with_draw(x, unit_rows(full_precision(samples.detach()).to(full_precision(x).dtype))[0])
 
 
 def _in_domain(x: Tensor, samples: Tensor, distance: Distance, mask: Tensor | None) -> Tensor:
@@ -152,7 +152,7 @@ class Lloyd(Objective):
         if others.is_alone and (fused := fused_quantisation_error(embeddings, draw, needs_grad=needs_grad)) is not None:
             return fused[0], None if fused[1] is None else Pull(fused[1])
         x, inverse_norms = unit_rows(embeddings)
-        samples = unit_rows(draw)[0].expand(*x.shape[:-2], -1, -1)
+        samples = unit_normal(draw).expand(*x.shape[:-2], -1, -1)
         table, mask = others.with_fixed(x), others.mask_with_fixed
         if table.shape[-2] == 0:  # a process without rows, to which no sample is nearest
             least = others.ranks.minimum(samples.new_full(samples.shape[:-1], torch.inf))
@@ -161,7 +161,7 @@ class Lloyd(Objective):
                 return value, None
             others.ranks.is_first(least.isinf())
             return value, Pull(torch.zeros_like(x))
-        near, r2 = nearest(samples, table, mask=mask, spare=0)
+        near, r2 = select_nearest(samples, table, mask=mask)
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
         if not others.is_alone:
@@ -174,13 +174,13 @@ class Lloyd(Objective):
         if not others.is_alone:
             mine = others.ranks.is_first(distance == least) & (near >= others.fixed)
             slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
-        gradient = add_rows(torch.zeros_like(x), near.squeeze(-1), measured.vector.mul_(slope))
+        gradient = sum_rows(x.shape[-2], near.squeeze(-1), measured.vector.mul_(slope))
         return value, Pull(tangent(x, gradient), inverse_norms / samples.shape[-2])
 
     def definition(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"]
     ) -> Float[Tensor, "*sets"]:
         table = others.with_fixed(project(embeddings))
-        samples = unit_rows(draw)[0].expand(*table.shape[:-2], -1, -1)
-        near, _ = nearest(samples, table.detach(), mask=others.mask_with_fixed, spare=0)
+        samples = unit_normal(draw).expand(*table.shape[:-2], -1, -1)
+        near, _ = select_nearest(samples, table.detach(), mask=others.mask_with_fixed)
         return angle(samples, take_rows(table, near.squeeze(-1))).square().mean(dim=-1) / 2

@@ -1,7 +1,7 @@
 r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
@@ -110,7 +110,7 @@ class _OfNeighbours(Objective):
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
         points, numbers, r2 = self._search(x, others)
-        measured = measure(x, points, r2, distance=self.distance, follows=self._follows(numbers, others))
+        measured = measure(x, points, r2, distance=self.distance, after=self._after(numbers, others))
         terms = self._term(measured.distance).squeeze(-1)
         if left is None:
             return terms, None
@@ -127,8 +127,8 @@ class _OfNeighbours(Objective):
         x = project(embeddings)
         points, numbers, r2 = self._search(x.detach(), others)
         points = torch.where(numbers < 0, points, take_rows(x, numbers.squeeze(-1).clamp_min(0)))
-        difference, follows = x - points, self._follows(numbers, others)
-        taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", follows=follows).vector
+        difference, after = x - points, self._after(numbers, others)
+        taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
         chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1)
         if self.distance == "squared":
             chord = chord.square()
@@ -160,10 +160,10 @@ class _OfNeighbours(Objective):
         points = x[near]
         return points, near.unsqueeze(-1), (x - points).square().sum(dim=-1, keepdim=True)
 
-    def _follows(self, numbers: Int[Tensor, "*sets n 1"], others: Others) -> Bool[Tensor, "*sets n 1"]:
-        """Whether a point is a later row than its nearest, which has this number."""
+    def _after(self, numbers: Int[Tensor, "*sets n 1"], others: Others) -> Int[Tensor, "*sets n 1"]:
+        """By how many rows a point comes after its nearest, which has this number."""
         first = others.ranks.before
-        return torch.arange(first, first + numbers.shape[-2], device=numbers.device).unsqueeze(-1) > numbers
+        return torch.arange(first, first + numbers.shape[-2], device=numbers.device).unsqueeze(-1) - numbers
 
 
 class MaxMin(_OfNeighbours):

@@ -90,7 +90,7 @@ class Sliced(Objective):
     """
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
-    needs_unit_queue = False
+    needs_unit_queue = needs_zero_rows = False
 
     def __init__(
         self,
@@ -163,6 +163,8 @@ class Sliced(Objective):
         Fixed points come first, then those of the ranks.
         """
         along = coordinates(embeddings, circles)
+        if others.mask is not None:
+            along = torch.where(others.mask[..., None, None, :], along, 0)
         angles = others.ranks.columns(_angles(along))
         mask = None if others.mask is None else others.ranks.columns(others.mask)
         if others.against is not None:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from jaxtyping import Float, Int
@@ -21,6 +22,7 @@ def block_entries(x: Tensor) -> int:
     return min(_MOST, _memory() // (_SHARE * x.element_size()))
 
 
+@cache
 def _memory() -> int:
     """Of this machine, in bytes."""
     if not hasattr(os, "sysconf"):

@@ -44,7 +44,7 @@ def coefficients(
     """
     limits = torch.finfo(x.dtype)
     largest = torch.maximum(x.amax(dim=-1), x.amin(dim=-1).neg_()).mul_(limits.eps)
-    largest.clamp_min_(16 / limits.max)  # rows of zeros, too, whose coordinates are zero
+    largest.nan_to_num_().clamp_min_(16 / limits.max)  # rows of zeros, and masked ones, whose coordinates are zero
     radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), largest.unsqueeze(-2))
     p, q = (along / radius.unsqueeze(-2)).unbind(dim=-2)
     turn = weight / radius

@@ -135,15 +135,15 @@ def _pairs(
     if y is not None:
         here = x - mean
         own = vector_norm(here, dim=-1, keepdim=True).square_().mul_(-0.5)
-    # Minus half the squared chord, -|a|^2 / 2 - |c|^2 / 2 + <a, c>, as one product of longer vectors.
-    rows = torch.cat([here, own, torch.ones_like(own)], dim=-1)
-    columns = torch.cat([there, torch.ones_like(half), half], dim=-1)
+    # Minus half the squared chord, -|a|^2 / 2 + <a, c> - |c|^2 / 2, as a product of longer vectors and a bias.
+    rows = torch.cat([here, own], dim=-1)
+    columns = torch.cat([there, torch.ones_like(half)], dim=-1)
     factors = _factors(x, table, right, left, itself)
     floor = None
     if not kernel.exponential:  # what the rounding of a product can make of coinciding points, also where all coincide
         eps = torch.finfo(x.dtype).eps
         floor = (-2 * eps * half.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
-    return _Pairs(kernel, x, table, here, there, rows, columns, floor, right, factors, itself)
+    return _Pairs(kernel, x, table, here, there, rows, columns, half, floor, right, factors, itself)
 
 
 def _factors(
@@ -153,8 +153,8 @@ def _factors(
     n, m = x.shape[-2], table.shape[-2]
     if not 0 <= itself <= m - n:
         return [(0.5 if left is None else left / 2, right)]
-    if right is None and left is None and n == m:
-        return [(1.0, None)]
+    if left is None and n == m:
+        return [(1.0 if right is None else right, right)]
     right = torch.ones_like(table[..., :1]) if right is None else right
     own = right[..., itself : itself + n, :]
     around = (0, 0, itself, m - itself - n)  # others before and after
@@ -174,8 +174,9 @@ class _Pairs:
     """The points, moved to the others' mean."""
     there: Tensor
     rows: Tensor
-    """Of which the product with `columns` is minus half the squared chord."""
+    """Of which the product with `columns`, and the bias of each column, is minus half the squared chord."""
     columns: Tensor
+    bias: Tensor
     floor: Tensor | None
     right: Tensor | None
     factors: list[tuple[Tensor | float, Tensor | None]]
@@ -193,14 +194,15 @@ class _Pairs:
         factors = [(maybe(by_row, rows), maybe(by_column, columns)) for by_row, by_column in self.factors]
         return _Pairs(
             self.kernel, cut(self.x, rows), cut(self.y, columns), cut(self.here, rows), cut(self.there, columns),
-            cut(self.rows, rows), cut(self.columns, columns), maybe(self.floor, slice(None)),
+            cut(self.rows, rows), cut(self.columns, columns), cut(self.bias, columns), maybe(self.floor, slice(None)),
             maybe(self.right, columns), factors, rows.start + self.itself - columns.start,
         )  # fmt: skip
 
     def sum(self, needs_grad: bool) -> tuple[Float[Tensor, "*sets n 1"], Float[Tensor, "*sets n d"] | None]:
         """The sums of the rows over the columns, and the gradient by the rows. The nearest are added by themselves."""
         offset, scale = self.kernel.exponential or (0.0, 1.0)
-        block = add_product(self.x.new_full((), offset), self.rows, self.columns.mT, alpha=-2 * scale)
+        bias = self.bias - offset / (2 * scale) if offset != 0 else self.bias
+        block = add_product(bias.mT, self.rows, self.columns.mT, beta=-2 * scale, alpha=-2 * scale)
         opposite = None
         if self.kernel.exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
             fill_diagonal(block, self.itself, -math.inf)
@@ -230,10 +232,11 @@ class _Pairs:
             return sums, None
         if self.kernel.may_overflow:
             slope = slope.clamp(-largest_slope(slope.dtype), largest_slope(slope.dtype))
-        forces = [
-            self._force(slopes, slope, vector, near, opposite, 4 * scale, by_row, by_column)
-            for by_row, by_column in self.factors
-        ]
+        forces = []
+        for by_row, by_column in self.factors:
+            is_sum = slopes is values and by_column is self.right
+            total = others if is_sum else _weighted_sum(slopes, by_column)
+            forces.append(self._force(slopes, total, slope, vector, near, opposite, 4 * scale, by_row, by_column))
         return sums, forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
 
     def _measure(self, near: Int[Tensor, "*sets n 1"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
@@ -245,18 +248,19 @@ class _Pairs:
         vector = x - take_rows(self.y, near.squeeze(-1))
         chord = vector_norm(vector, dim=-1, keepdim=True)
         coincide = chord <= torch.finfo(x.dtype).eps
-        numbers = torch.arange(self.itself, self.itself + x.shape[-2], device=x.device).unsqueeze(-1)
-        push_aside(vector, x, softsign((numbers - near).to(x.dtype)).mul_(coincide).mul_(taken))
+        numbers = torch.arange(self.itself, self.itself + x.shape[-2], dtype=x.dtype, device=x.device).unsqueeze(-1)
+        push_aside(vector, x, softsign(numbers - near).mul_(coincide * taken))
         return vector, chord.masked_fill_(coincide, taken).square_()
 
     def _force(
-        self, slopes: Tensor, slope: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None, scale: float,
-        by_row: Tensor | float, by_column: Tensor | None,
+        self, slopes: Tensor, total: Tensor, slope: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None,
+        scale: float, by_row: Tensor | float, by_column: Tensor | None,
     ) -> Float[Tensor, "*sets n d"]:  # fmt: skip
         r"""The force :math:`s a_i \sum_j b_j k'_{ij} (x_i - y_j)` on every row; without factors they are one.
 
         Args:
             slopes: The derivatives k', zero for the nearest of every row.
+            total: Their sums with the factors b.
             slope: That of the nearest.
             vector: Its difference.
             near: Which it is.
@@ -268,7 +272,7 @@ class _Pairs:
         """
         scale *= by_row if isinstance(by_row, float) else 1
         slope = slope * scale if by_column is None else slope * scale * by_column.gather(-2, near)
-        force = (vector * slope).addcmul_(_weighted_sum(slopes, by_column), self.here, value=scale)
+        force = (vector * slope).addcmul_(total, self.here, value=scale)
         if opposite is not None:
             force.addcmul_(_weighted_sum(opposite, by_column), self.x, value=-2 * scale)
         force = add_product(force, slopes, self.there if by_column is None else by_column * self.there, alpha=-scale)

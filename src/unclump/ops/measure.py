@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
@@ -32,7 +32,7 @@ def measure(
     r2: Float[Tensor, "*sets n 1"],
     *,
     distance: str,
-    follows: Bool[Tensor, "*sets n 1"] | None = None,
+    after: Int[Tensor, "*sets n 1"] | None = None,
 ) -> Measured:
     r"""The distances between points of the sphere and one other each.
 
@@ -45,9 +45,9 @@ def measure(
     Args:
         x: Points.
         others: The other of each.
-        r2: The squared chords between them, measured by differences.
+        r2: The squared chords between them, as far as a product can tell; NaN where there is a NaN among all others.
         distance: "chordal", "geodesic" or "squared".
-        follows: Whether the point is a later row than the other. Rows that coincide are then taken to be `apart`, the
+        after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, the
             later to one side and the earlier to the other; without it they stay where they are.
     """
     if distance == "geodesic":
@@ -55,17 +55,18 @@ def measure(
         sign = torch.where(far, x.new_ones(()), -1)
         vector = torch.addcmul(x, others, sign)
         short = vector_norm(vector, dim=-1, keepdim=True)
-        if follows is not None:
-            _take_apart(vector, x, short, r2 == 0, follows)
+        if after is not None:
+            _take_apart(vector, x, short, (short + far) == 0, after)
         long = (4 - short.square()).sqrt_()
         angle = torch.atan2(short, long).mul_(2)
         # Zero over zero: of a point and itself, or its antipode.
         slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
         turn = torch.where(far, math.pi - angle, angle).masked_fill_(r2.isnan(), math.nan)
         return Measured(turn, vector, slope, sign)
-    vector, chord = x - others, r2.sqrt()
-    if follows is not None:
-        _take_apart(vector, x, chord, chord == 0, follows)
+    vector = x - others
+    chord = vector_norm(vector, dim=-1, keepdim=True).masked_fill_(r2.isnan(), math.nan)
+    if after is not None:
+        _take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
         return Measured(chord.square_(), vector, 2.0, -1.0)
     return Measured(chord, vector, chord.reciprocal(), -1.0)
@@ -76,9 +77,9 @@ def _take_apart(
     x: Float[Tensor, "*sets n d"],
     length: Float[Tensor, "*sets n 1"],
     coincide: Bool[Tensor, "*sets n 1"],
-    follows: Bool[Tensor, "*sets n 1"],
+    after: Int[Tensor, "*sets n 1"],
 ) -> None:
     """Make, in place, the vectors between points that coincide `apart` long."""
     taken = apart(x.dtype)
-    push_aside(vector, x, torch.where(follows, x.new_full((), taken), -taken) * coincide)
+    push_aside(vector, x, torch.copysign(coincide * taken, after))
     length.masked_fill_(coincide, taken)

@@ -58,6 +58,22 @@ def nearest(
     return (index, r2) if x.ndim <= 3 else (index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k))
 
 
+def select_nearest(
+    x: Float[Tensor, "*sets n d"],
+    y: Float[Tensor, "*sets m d"] | None = None,
+    *,
+    mask: Bool[Tensor, "*sets m"] | None = None,
+    itself: int | None = None,
+) -> tuple[Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
+    """The row number of the nearest other of every point, and the squared chord, as far as a product can tell.
+
+    For who measures it anyway. The arguments are those of `nearest`, with one leading dimension or none.
+    """
+    offset = (0 if y is None else y.shape[-2]) if itself is None else itself
+    index, r2 = _select_nearest(x.detach(), None if y is None else y.detach(), mask, offset)
+    return index, r2
+
+
 def nearest_of_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " a"], *, k: int = 1) -> Int[Tensor, "a k"]:
     """The row numbers of the k nearest others of some rows of a table, nearest first; no gradient."""
     near, _ = nearest(x[rows], x, k=k + 1)
@@ -82,18 +98,52 @@ def _nearest(
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True)
         nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # a NaN in the table makes every squared chord NaN
-        there = table - mean
-        here = there if y is None else x - mean
-        squares = vector_norm(there, dim=-1).square_().unsqueeze(-2)
-        if mask is not None:
-            squares.masked_fill_(~mask.unsqueeze(-2), math.inf)
-        if table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x):
+        here, there, squares = _centred(x, y, mean)
+        squares = _unless_masked(squares, mask)
+        if _fits(x, table):
             scores = add_product(squares, here, there.mT, beta=-0.5)
             index, r2 = _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
             return index, r2.add_(nan_or_zero)
         tables = [one.view(-1, *one.shape[-2:]) for one in (x, table, here, there, squares)]
         index, r2 = _streamed(*tables, k=k, candidates=candidates, itself=itself)
         return index.view(*x.shape[:-1], k), r2.view(*x.shape[:-1], k).add_(nan_or_zero)
+
+
+def _fake_select(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor]:
+    return _fake(x, y, mask, 1, itself, 1)
+
+
+@register("select_nearest(Tensor x, Tensor? y, Tensor? mask, SymInt itself) -> (Tensor, Tensor)", _fake_select)
+def _select_nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor]:
+    table = x if y is None else y
+    if has_native(x, table) or not _fits(x, table):
+        return _nearest(x, y, mask, 1, itself, 1)  # type: ignore[no-any-return]
+    with exact_products(x.device):
+        mean = table.mean(dim=-2, keepdim=True).nan_to_num_()  # rows with a NaN remain the only ones: all select them
+        here, there, squares = _centred(x, y, mean)
+        scores = add_product(_unless_masked(squares, mask), here, there.mT, beta=-0.5)
+        fill_diagonal(scores, itself, -math.inf)
+        best, index = largest(scores, 1)
+        own = squares.mT if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
+        return index, torch.sub(own, best, alpha=2)
+
+
+def _fits(x: Tensor, table: Tensor) -> bool:
+    """Whether a block holds all pairs."""
+    return table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x)
+
+
+def _centred(
+    x: Tensor, y: Tensor | None, mean: Tensor
+) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets m d"], Float[Tensor, "*sets 1 m"]]:
+    """The points and the others, moved to the mean, and the squared norms of the others."""
+    there = (x if y is None else y) - mean
+    return there if y is None else x - mean, there, vector_norm(there, dim=-1).square_().unsqueeze(-2)
+
+
+def _unless_masked(squares: Float[Tensor, "*sets 1 m"], mask: Bool[Tensor, "*sets m"] | None) -> Tensor:
+    """Infinite for masked others, which are then nobody's nearest."""
+    return squares if mask is None else squares.masked_fill(~mask.unsqueeze(-2), math.inf)
 
 
 def _streamed(
