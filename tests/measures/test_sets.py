@@ -150,7 +150,7 @@ def test_ranks_share_one_table(measure):
         measure(sets(2, 9, 4), gather=uc.Shards())
 
 
-@pytest.mark.parametrize("name", PER_SET.keys() - RAW)
+@pytest.mark.parametrize("name", sorted(PER_SET.keys() - RAW))
 def test_rows_without_direction_are_named_by_set_and_row(name):
     x = sets(2, 3, 9, 4)
     x[1, 0, 7] = 0
