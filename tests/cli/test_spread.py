@@ -97,7 +97,7 @@ def test_frozen_rows_are_the_same_to_the_bit(dtype):
     same = (raw(before) == raw(after)).all(dim=1).nonzero()[:, 0]
     assert same.tolist() == [0, 17, 59]
     torch.testing.assert_close(
-        after.double().norm(dim=-1), before.double().norm(dim=-1), rtol=2 * torch.finfo(dtype).eps, atol=0
+        after.double().norm(dim=-1), before.double().norm(dim=-1), rtol=4 * torch.finfo(dtype).eps, atol=0
     )
 
 

@@ -76,7 +76,6 @@ def test_place_keeps_the_kind(dtype):
     [
         ((0, torch.eye(3)), ValueError, "count >= 1, got 0"),
         ((200_000, torch.eye(3)), ValueError, "as many samples as new rows, got 10000 for 200000"),
-        ((1, torch.zeros(2, 3)), ValueError, "nothing but zeros in 2 rows (0, 1)"),
         ((1, torch.ones(3)), ValueError, "got (3,)"),
         ((1, [[1.0, 2.0]]), TypeError, "got list"),
     ],
@@ -84,3 +83,11 @@ def test_place_keeps_the_kind(dtype):
 def test_place_refuses_bad_arguments(arguments, error, message):
     with pytest.raises(error, match=re.escape(message)):
         place(*arguments)
+
+
+def test_a_table_of_zeros_leaves_nothing_to_keep_away_from():
+    with (
+        pytest.warns(UserWarning, match=r"nothing but zeros in 2 rows \(0, 1\)"),
+        pytest.raises(ValueError, match=r"got \(0, 3\)"),
+    ):
+        place(1, torch.zeros(2, 3))

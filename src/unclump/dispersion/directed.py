@@ -9,8 +9,10 @@ class DirectedRows:
     """The rows of a table that can be dispersed; rows of zeros stay as they are, and are listed in a warning.
 
     Example:
+        >>> import warnings
         >>> from unclump.dispersion.directed import DirectedRows
-        >>> with warnings.catch_warnings(record=True):
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("ignore")
         ...     directed = DirectedRows(torch.tensor([[0.0, 0.0], [3.0, 4.0]]))
         >>> directed.rows, directed.put_back(torch.tensor([[1.0, 0.0]]))
         (tensor([[3., 4.]]), tensor([[0., 0.],

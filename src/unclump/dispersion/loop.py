@@ -139,10 +139,10 @@ def disperse(
             checkpoint,
             table=given,
             objective=objective,
+            batch_size=batch_size,  # before the optimiser, whose eps depends on it
             optimizer=run.optimizer,
             schedule=schedule is not None,
             steps=steps,
-            batch_size=batch_size,
             frozen=moving,
             max_move=max_move,
             measure_every=every,

@@ -125,8 +125,8 @@ def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
     middle two are averaged.
 
     Example:
-        >>> median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) == torch.pi / 2
-        True
+        >>> round(median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])), 6)  # of 90, 90 and 180 degrees
+        1.570796
     """
     x, ranks = directions_on_ranks(x, gather)
     return map_sets(lambda table: _median_angle(table, ranks), x)

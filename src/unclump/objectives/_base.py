@@ -348,8 +348,9 @@ def _loss(
         value, pull = value * count, None if pull is None else pull.times(count)
     if enough is None:
         return value, pull
-    if pull is not None and pull.scale is not None:
-        pull = pull._replace(scale=torch.where(enough[..., None, None], pull.scale, 0))
+    if pull is not None:
+        scale = value.new_ones(()) if pull.scale is None else pull.scale
+        pull = pull._replace(scale=torch.where(enough[..., None, None], scale, 0))
     return torch.where(enough, value, 0), pull
 
 
