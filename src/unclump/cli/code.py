@@ -34,7 +34,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
     command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
     command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for that long")
-    command.add_argument("--init", metavar="HOW", help="start from: random, cyclic, antipodal, blocks, or a .npy file")
+    command.add_argument("--init", metavar="HOW", help="start: random, symmetric, antipodal, blocks, or a .npy file")
     command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--quiet", action="store_true", help="no progress bar")

@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, UInt8
 from scipy import optimize, sparse
 
+from unclump.codes.search.orbits import Orbits
 from unclump.kernels import Kernel
 
 Points = Float[np.ndarray, "n d"]
@@ -29,6 +30,32 @@ def anneal(
         _descend(x, partial(_soft_maximum, sharpness=p / square), iterations, tolerance * square / p, stop)
         p *= 2
     return smallest_squared_chord(x)
+
+
+def anneal_orbits(
+    orbits: Orbits, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
+) -> float:
+    """As `unclump.codes.search.loops.anneal_orbits`."""
+    owner = np.repeat(np.arange(len(orbits.sizes)), orbits.sizes)
+
+    def of_representatives(u: Points, sharpness: float) -> tuple[float, Points]:
+        value, slopes = _soft_maximum(np.einsum("nij,nj->ni", orbits.matrices, u[owner]), sharpness)
+        gradient = np.zeros_like(u)
+        np.add.at(gradient, owner, np.einsum("nji,nj->ni", orbits.matrices, slopes))
+        return value, gradient
+
+    p = softest
+    while p <= sharpest and not stop[0]:
+        square = max(smallest_squared_chord(orbits.points), 0.4 * spacing**2)
+        objective = partial(of_representatives, sharpness=p / square)
+        _descend(orbits.representatives, objective, iterations, tolerance * square / p, stop)
+        p *= 2
+    return smallest_squared_chord(orbits.points)
+
+
+def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float, stop: Flag) -> float:
+    """As `unclump.codes.search.loops.minimise_overlap`."""
+    return _descend(x, partial(_overlap, square=square), iterations, tolerance, stop)
 
 
 def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float, spacing: float, stop: Flag) -> float:
@@ -95,6 +122,12 @@ def _soft_maximum(x: Points, sharpness: float) -> tuple[float, Points]:
     weights = np.exp(sharpness * (cosines - largest))
     total = weights.sum() / 2  # every pair is there twice
     return largest + math.log(total) / sharpness, weights @ x / total
+
+
+def _overlap(x: Points, square: float) -> tuple[float, Points]:
+    overlaps = np.maximum(square - 2 + 2 * x @ x.T, 0)
+    np.fill_diagonal(overlaps, 0)
+    return float(np.square(overlaps).sum() / 2), 4 * overlaps @ x  # of the cosine: unit points stay so
 
 
 def _energy(x: Points, kernel: Kernel) -> tuple[float, Points]:

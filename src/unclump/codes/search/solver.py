@@ -59,8 +59,8 @@ def solve(
         restarts: Number of restarts. None chooses it by the size or, with a time limit, sets no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
         time_limit: Seconds after which the best so far is returned.
-        init: How to start: "random", "cyclic" (orbits of a rotation), "antipodal" (pairs of opposite points), "blocks"
-            (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
+        init: How to start: "random", "symmetric" (orbits of a random group), "antipodal" (pairs of opposite points),
+            "blocks" (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
         progress: Show a progress bar on stderr with the best angle so far in degrees.
         target: An angle in radians at which to stop, such as an upper bound.
 
