@@ -22,12 +22,13 @@ from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacin
 from unclump.codes.search.starts import START_KINDS, make_start
 
 Report = Callable[[float], None]
+Schedule = tuple[float, int, float]  # first p, iterations per p, tolerance
 
 TARGET_TOLERANCE = 1e-13  # radians
 
 _SHARPEST = 2048.0  # the last p: only the pairs that are all but active count
 
-# First p, iterations per p, tolerance. No schedule is best for all sizes, so they alternate.
+# No schedule is best for all sizes, so they alternate.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _AFTER_ORBITS = (512.0, 50, 1e-3)
@@ -78,25 +79,22 @@ class CodeSearch:
         """Run restart `number`; the flag ends it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
         best = self._best_start(number, generator, flag)
-        self._improve(best, flag, rounds=_ROUNDS)
+        self.improve(best, flag, rounds=_ROUNDS)
         report(best.score)
         patience = effort(self.n, self.d, number).patience
         if number % 2 == 1:
-            self._reduce_overlap(best, patience, generator, flag)
+            self.reduce_overlap(best, patience, generator, flag)
             report(best.score)
         idle = 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             trial = Candidate(move(best.points, generator), 0.0)
-            self._anneal(trial, _AFTER_MOVE[best.hops % len(_AFTER_MOVE)], flag)
+            is_better = self.follow(trial, best, _AFTER_MOVE[best.hops % len(_AFTER_MOVE)], flag)
             best.hops += 1
             idle += 1
-            if trial.score > _WORTH_POLISHING * best.score:
-                self._improve(trial, flag, rounds=1)
-                if trial.score > best.score + 1e-12:
-                    idle = 0
-                    self._improve(trial, flag, rounds=_ROUNDS)
-                    best.points, best.score = trial.points, trial.score
-                    report(best.score)
+            if is_better:
+                idle = 0
+                best.points, best.score = trial.points, trial.score
+                report(best.score)
         if self._polish_cost() < (_CHEAP if flag[0] else _AFFORDABLE):
             self._polish(best, np.zeros(1, np.uint8) if flag[0] else flag, rounds=_ROUNDS)
             report(best.score)
@@ -115,11 +113,7 @@ class CodeSearch:
         for index in range(count):
             turn = index + number * count
             kind, schedule = kinds[turn % len(kinds)], _SCHEDULES[turn // len(kinds) % len(_SCHEDULES)]
-            if kind == "symmetric":
-                trial = self._symmetric_start(schedule, generator, flag)
-            else:
-                trial = Candidate(make_start(self.n, self.d, kind, generator), 0.0)
-                self._anneal(trial, schedule, flag)
+            trial = self.start(kind, schedule, generator, flag)
             best.starts += 1
             if trial.score > best.score:
                 best.points, best.score = trial.points, trial.score
@@ -127,18 +121,29 @@ class CodeSearch:
                 break
         return best
 
-    def _symmetric_start(
-        self, schedule: tuple[float, int, float], generator: np.random.Generator, flag: Flag
-    ) -> Candidate:
-        """Anneal orbits of a random group with exact symmetry, then all points, which may break it."""
+    def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
+        """Anneal a start; a symmetric one with exact symmetry first, then all its points, which may break it."""
         softest, iterations, tolerance = schedule
-        orbits = random_orbits(self.n, self.d, generator)
-        anneal_orbits(orbits, softest, _SHARPEST, iterations, tolerance, estimate_spacing(self.n, self.d), flag)
-        trial = Candidate(orbits.points, 0.0)
-        self._anneal(trial, _AFTER_ORBITS, flag)
-        return trial
+        if kind == "symmetric":
+            orbits = random_orbits(self.n, self.d, generator)
+            anneal_orbits(orbits, softest, _SHARPEST, iterations, tolerance, estimate_spacing(self.n, self.d), flag)
+            code, schedule = Candidate(orbits.points, 0.0), _AFTER_ORBITS
+        else:
+            code = Candidate(make_start(self.n, self.d, kind, generator), 0.0)
+        self._anneal(code, schedule, flag)
+        return code
 
-    def _reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
+    def follow(self, trial: Candidate, best: Candidate, schedule: Schedule, flag: Flag) -> bool:
+        """Anneal and polish what a move from the best has led to, as far as it is promising; return if it is better."""
+        self._anneal(trial, schedule, flag)
+        if trial.score > _WORTH_POLISHING * best.score:
+            self.improve(trial, flag, rounds=1)
+        is_better = trial.score > best.score + 1e-12
+        if is_better:
+            self.improve(trial, flag, rounds=_ROUNDS)
+        return is_better
+
+    def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
         """Moves into holes, accepted if they reduce the overlap at a distance that is a little too large.
 
         The overlap adds up what is wrong anywhere, where the smallest angle is that of the worst place alone.
@@ -157,18 +162,18 @@ class CodeSearch:
                     x, overlap, idle = trial, trial_overlap, 0
             code = Candidate(x, 0.0)
             self._anneal(code, _AFTER_ORBITS, flag)
-            self._improve(code, flag, rounds=_ROUNDS)
+            self.improve(code, flag, rounds=_ROUNDS)
             if code.score <= best.score + 1e-12:
                 return
             best.points, best.score = code.points, code.score
 
-    def _anneal(self, code: Candidate, schedule: tuple[float, int, float], flag: Flag) -> None:
+    def _anneal(self, code: Candidate, schedule: Schedule, flag: Flag) -> None:
         softest, iterations, tolerance = schedule
         spacing = estimate_spacing(self.n, self.d)
         square = anneal(code.points, softest, _SHARPEST, iterations, tolerance, spacing, flag)
         code.score = angle_of_squared_chord(square)
 
-    def _improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
+    def improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
         if self._polish_cost() < _CHEAP:
             self._polish(code, flag, rounds)
