@@ -62,6 +62,14 @@ def random_group(n: int, d: int, generator: np.random.Generator) -> Group:
     return Group(f"order {len(elements)}", elements)
 
 
+@lru_cache(maxsize=128)
+def with_inversion(group: Group) -> Group:
+    """The group and minus its elements."""
+    if any(np.allclose(element, -np.eye(len(element))) for element in group.elements):
+        return group
+    return Group(f"{group.name} and inversion", np.concatenate([group.elements, -group.elements]))
+
+
 def _random_generator(n: int, d: int, generator: np.random.Generator) -> Matrix:
     """A rotation of coordinate planes by multiples of a fraction of a turn, a signed permutation, or minus one."""
     kind = generator.integers(5)

@@ -87,7 +87,7 @@ def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float
     return _call("minimise_overlap", "piididp", *_rows(x), square, iterations, tolerance, _address(stop))
 
 
-def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
+def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool = False) -> float:
     """Improve a code to full precision by an interior-point method; if no step improves it, leave it unchanged.
 
     Args:
@@ -96,20 +96,21 @@ def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
             allow, it stops: call it again.
         steps: Maximum number; near an optimum, 25 are enough.
         stop: Nonzero to stop early.
+        antipodal: Rows are lines, of which the smaller angle counts.
 
     Returns:
         The smallest squared chord.
     """
     if not has_native():
-        return reference.polish(x, reach, steps, stop)
-    return _call("polish", "piidip", *_rows(x), reach, steps, _address(stop))
+        return reference.polish(x, reach, steps, stop, antipodal=antipodal)
+    return _call("polish", "piiidip", *_rows(x), int(antipodal), reach, steps, _address(stop))
 
 
-def smallest_squared_chord(x: Points) -> float:
-    """The smallest squared chord, from coordinate differences of the closest pairs."""
+def smallest_squared_chord(x: Points, *, antipodal: bool = False) -> float:
+    """The smallest squared chord of points, or of lines, from coordinate differences of the closest pairs."""
     if not has_native():
-        return reference.smallest_squared_chord(x)
-    return _call("smallest_squared_chord", "pii", *_rows(x))
+        return reference.smallest_squared_chord(x, antipodal=antipodal)
+    return _call("smallest_squared_chord", "piii", *_rows(x), int(antipodal))
 
 
 def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float, spacing: float, stop: Flag) -> float:

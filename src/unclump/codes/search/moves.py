@@ -32,6 +32,17 @@ def overlapping_into_holes(x: Points, square: float, generator: np.random.Genera
     return _into_holes(x, _choose(x, generator, among=np.argsort(-overlaps)[:12]), 5, generator)
 
 
+def lines_into_holes(x: Points, generator: np.random.Generator) -> Points:
+    """Of lines, given by a direction each, move one to three, each into one of the three deepest holes."""
+    x = x.copy()
+    moved = _choose(x, generator)
+    kept = np.delete(np.arange(len(x)), moved)
+    for line in moved:
+        x[line] = generator.choice(_holes(np.concatenate([x[kept], -x[kept]]), 3, generator))
+        kept = np.append(kept, line)
+    return x
+
+
 def into_hole_nearby(x: Points, generator: np.random.Generator) -> Points:
     """Move a point into one of the four holes, of the twelve deepest, that are closest to it."""
     x = x.copy()

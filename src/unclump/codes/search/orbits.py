@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int
 
-from unclump.codes.search.groups import Group, Matrices, random_group, rounded
+from unclump.codes.search.groups import Group, Matrices, random_group, rounded, with_inversion
 from unclump.codes.search.spacing import estimate_spacing
 
 Points = Float[np.ndarray, "n d"]
@@ -58,8 +58,10 @@ class Orbits:
         return replace(self, representatives=np.where(is_axis[:, None], self.representatives, random))
 
 
-def random_orbits(n: int, d: int, generator: np.random.Generator) -> Orbits:
+def random_orbits(n: int, d: int, generator: np.random.Generator, *, antipodal: bool = False) -> Orbits:
     """Draw n points with the symmetry of a random group: orbits of random types, with random representatives.
+
+    With `antipodal`, the group contains -1, so that the points come in opposite pairs; n must be even.
 
     Example:
         >>> random_orbits(12, 3, np.random.default_rng(0)).points.shape
@@ -67,6 +69,8 @@ def random_orbits(n: int, d: int, generator: np.random.Generator) -> Orbits:
     """
     while True:
         group = random_group(n, d, generator)
+        if antipodal:
+            group = with_inversion(group)
         chosen = _choose_types(n, orbit_types(group), generator)
         if chosen is not None:
             break

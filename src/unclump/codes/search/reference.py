@@ -63,22 +63,22 @@ def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float
     return _descend(x, partial(_energy, kernel=kernel), iterations, tolerance, stop)
 
 
-def smallest_squared_chord(x: Points) -> float:
+def smallest_squared_chord(x: Points, *, antipodal: bool = False) -> float:
     """As `unclump.codes.search.loops.smallest_squared_chord`."""
-    i, j = _near_pairs(x, 1 + 1e-6)
-    return min(4.0, float(np.square(x[i] - x[j]).sum(axis=1).min()))
+    i, j, signs = _near_pairs(x, 1 + 1e-6, antipodal)
+    return min(4.0, float(np.square(x[i] - signs * x[j]).sum(axis=1).min()))
 
 
-def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
+def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool = False) -> float:
     """As `unclump.codes.search.loops.polish`."""
-    best = smallest_squared_chord(x)
+    best = smallest_squared_chord(x, antipodal=antipodal)
     trust = (reach - 1) * math.sqrt(best) / 4
     for _ in range(steps):
         if stop[0] or trust < 1e-15:
             break
-        trial = x + trust * _best_moves(x, reach, trust)
+        trial = x + trust * _best_moves(x, reach, trust, antipodal)
         trial /= np.linalg.norm(trial, axis=1, keepdims=True)
-        square = smallest_squared_chord(trial)
+        square = smallest_squared_chord(trial, antipodal=antipodal)
         if square > best:
             x[:], best = trial, square
         else:
@@ -86,21 +86,23 @@ def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
     return best
 
 
-def _near_pairs(x: Points, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs within `reach` times the smallest chord."""
-    cosines = np.where(np.tri(len(x), dtype=bool), -np.inf, x @ x.T)
+def _near_pairs(x: Points, reach: float, antipodal: bool) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "m 1"]]:
+    """The pairs within `reach` times the smallest chord, and the signs of their cosines; of points, all are one."""
+    gram = x @ x.T
+    cosines = np.where(np.tri(len(x), dtype=bool), -np.inf, np.abs(gram) if antipodal else gram)
     i, j = np.nonzero(1 - cosines <= max(reach**2 * (1 - cosines.max()), 1e-15))
-    return i, j
+    signs = np.where(gram[i, j] < 0, -1.0, 1.0) if antipodal else np.ones(len(i))
+    return i, j, signs[:, None]
 
 
-def _best_moves(x: Points, reach: float, trust: float) -> Points:
+def _best_moves(x: Points, reach: float, trust: float, antipodal: bool) -> Points:
     """Tangent moves, in units of `trust`, that increase the smallest chord most, to first order."""
     n, d = x.shape
-    i, j = _near_pairs(x, reach)
+    i, j, signs = _near_pairs(x, reach, antipodal)
     ends, others = np.stack([i, j], axis=1), np.stack([j, i], axis=1)  # (m, 2)
-    half = np.square(x[i] - x[j]).sum(axis=1) / 2  # one minus the cosines
+    half = np.square(x[i] - signs * x[j]).sum(axis=1) / 2  # one minus the cosines
     bases = np.linalg.svd(x[:, None, :]).Vh[:, 1:]  # (n, d - 1, d)
-    gradients = np.einsum("meak,mek->mea", bases[ends], x[others]).reshape(len(i), -1)
+    gradients = np.einsum("meak,mek->mea", bases[ends], signs[:, :, None] * x[others]).reshape(len(i), -1)
     columns = (ends[..., None] * (d - 1) + np.arange(d - 1)).reshape(len(i), -1)
     unknowns = n * (d - 1)  # and one more: by how much the smallest chord grows
     values = np.append(gradients, np.ones((len(i), 1)), axis=1)

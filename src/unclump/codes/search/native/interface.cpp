@@ -40,6 +40,10 @@ double value_and_gradient(const double* rows, double* gradient, Objective object
     return value;
 }
 
+Rows rows_of(Index antipodal) {
+    return antipodal ? Rows::lines : Rows::points;
+}
+
 Kernel make_kernel(Index form, Index metric, double parameter, double offset) {
     return {static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};
 }
@@ -64,13 +68,14 @@ UNCLUMP_EXPORT double unclump_codes_anneal_orbits(double* points, Index orbits, 
     });
 }
 
-UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, double reach, Index steps,
+// Of lines if `antipodal` is not zero.
+UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, Index antipodal, double reach, Index steps,
                                            const unsigned char* stop) {
-    return improve(points, n, d, [&](Columns& x) { return polish(x, reach, steps, Stop{stop}); });
+    return improve(points, n, d, [&](Columns& x) { return polish(x, rows_of(antipodal), reach, steps, Stop{stop}); });
 }
 
-UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d) {
-    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d)); });
+UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d, Index antipodal) {
+    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d), rows_of(antipodal)); });
 }
 
 UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index form, Index metric,
