@@ -253,9 +253,9 @@ def code_moves():
     ]
     return f"""## What each part of the search finds
 
-`python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, for as many seconds of processor time on one
-thread; the difference of its best angle to that of the catalogue in degrees, 0 where it is as good. Moves go on from
-the best of eight random starts, and begin anew after a hundred in vain.
+`python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, for that much processor time.
+The difference of its best angle to that of the catalogue in degrees, 0 where it is as good. Moves go on from the best
+of eight random starts, and begin anew after a hundred in vain.
 
 {table(["part", *sizes], rows)}"""
 

@@ -83,18 +83,27 @@ def random_orbits(n: int, d: int, generator: np.random.Generator, *, antipodal: 
 def _choose_types(n: int, types: list[OrbitType], generator: np.random.Generator) -> list[OrbitType] | None:
     """Types of n points in all: random special ones, the rest in general position; None if the rest does not fit."""
     general, remaining = types[0], n
-    per_circle = math.ceil(2 * math.pi / estimate_spacing(n, general.matrices.shape[1]))
     chosen: list[OrbitType] = []
     for kind in types[1:]:
         room = remaining // kind.size
         if kind.freedom == 1:
             room = min(room, 1)
-        elif kind.freedom == 2:  # points that lie on one of the circles
-            room = min(room, math.ceil(per_circle * general.size / kind.size**2) + 1)
+        else:
+            fitting = _capacity(n, general.freedom, kind.freedom) * general.size / kind.size  # on all fixed spaces
+            room = min(room, math.ceil(fitting / kind.size) + 1)
         count = int(generator.integers(room + 1)) if generator.random() < 0.7 else 0
         chosen += count * [kind]
         remaining -= count * kind.size
     return None if remaining % general.size else chosen + remaining // general.size * [general]
+
+
+@lru_cache
+def _capacity(n: int, d: int, freedom: int) -> int:
+    """About how many of n points in d dimensions fit into a subspace, at the spacing of all."""
+    spacing = estimate_spacing(n, d)
+    if freedom == 2:
+        return math.ceil(2 * math.pi / spacing)
+    return next((m for m in range(2, n) if estimate_spacing(m + 1, freedom) < spacing), n)
 
 
 @lru_cache(maxsize=128)
