@@ -260,6 +260,22 @@ and the relative difference to the energy of the table.
 {table(["n", "energy", "difference", "time"], searches(found, "energy"))}"""
 
 
+def code_moves():
+    found = read("code_moves")
+    sizes = list(dict.fromkeys(size for row in found["rows"].values() for size in row))
+    rows = [
+        [name.replace("_", " "), *("0" if row[size] > -1e-8 else f"{row[size]:.1e}" for size in sizes)]
+        for name, row in found["rows"].items()
+    ]
+    return f"""## What each part of the search finds
+
+`python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, for that much processor time.
+The difference of its best angle to that of the catalogue in degrees, 0 where it is as good. Moves go on from the best
+of eight random starts, and begin anew after a hundred in vain.
+
+{table(["part", *sizes], rows)}"""
+
+
 def tammes():
     found = read("tammes")
     sizes = found["summary"]["24 in 3"]
@@ -316,7 +332,7 @@ def pages():
     parts = {
         DOCS / "speed.md": (SPEED, steps, full_table, reference, memory, scaling, race),
         DOCS / "precision.md": (PRECISION, accuracy),
-        DOCS / "codes_found.md": (CODES, tammes, codes, thomson),
+        DOCS / "codes_found.md": (CODES, tammes, code_moves, codes, thomson),
     }
     return {
         path: "\n\n".join([head, *(part() for part in made if (RESULTS / f"{part.__name__}.json").exists())]) + "\n"

@@ -13,7 +13,6 @@ import torch
 
 from unclump import Gaussian, Laplace, Riesz
 from unclump import _library as library
-from unclump.codes.search.hops import hop
 from unclump.codes.search.loops import anneal, energy, polish, smallest_squared_chord, soft_maximum, solve_skyline
 from unclump.codes.search.solver import minimal_energy, solve
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
@@ -144,15 +143,6 @@ def test_starts_are_unit_and_improved(kind):
     assert solve(14, 4, restarts=1, init=kind).angle > math.radians(70)
 
 
-def test_cyclic_starts_are_invariant_under_a_rotation():
-    generator = np.random.default_rng(0)
-    for n in (9, 10, 11):  # orbits alone, with one pole, with both
-        x = make_start(n, 3, "cyclic", generator)
-        gram = x @ x.T
-        rows = np.sort(np.round(gram, 9), axis=1)
-        assert len(np.unique(rows, axis=0)) < n
-
-
 def test_given_points_are_improved_and_never_worsened():
     x = random_points(30, 3)
     before = x.copy()
@@ -184,12 +174,6 @@ def test_annealing_takes_coinciding_points_apart():
     x[1] = -x[0]
     x[2:] += 1e-9 * np.random.default_rng(0).standard_normal((10, 3))
     assert angle_of_squared_chord(anneal(x, 4.0, 2048.0, 100, 1e-4, estimate_spacing(12, 3), GO)) > math.radians(50)
-
-
-def test_hops_move_up_to_three_points():
-    x = random_points(20, 3)
-    moved = [(hop(x, np.random.default_rng(seed)) != x).any(axis=1).sum() for seed in range(30)]
-    assert set(moved) == {1, 2, 3}
 
 
 def tensor_and_gradient(function, u):

@@ -1,4 +1,4 @@
-"""`unclump code N D`: the best known well-separated directions, how good they are, and where they come from."""
+"""`unclump code N D`: well-separated directions, how good they are, and where they come from."""
 
 import argparse
 import io
@@ -12,13 +12,14 @@ if TYPE_CHECKING:
     from unclump.codes import Code
 
 HELP = "n well-separated directions in d dimensions"
-DESCRIPTION = "n directions in d dimensions with the largest known smallest angle."
+DESCRIPTION = "n directions in d dimensions with the largest smallest angle that this catalogue knows."
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
   unclump code 100 4 -o directions.npy       a hundred directions in four dimensions
   unclump code 131 3 --time-limit 60         search for a minute
   unclump code 131 3 --improve               search, and add the result to your catalogue if it is better
   unclump code 12 3 --thomson                electrons on a sphere
+  unclump code 20 3 --lines                  lines through the origin, for which x and -x are one
 """
 _FORMATS = (".npy", ".csv", ".json")
 
@@ -34,8 +35,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
     command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
     command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for that long")
-    command.add_argument("--init", metavar="HOW", help="start from: random, cyclic, antipodal, blocks, or a .npy file")
+    command.add_argument("--init", metavar="HOW", help="start: random, symmetric, antipodal, blocks, or a .npy file")
     command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
+    command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are one")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -45,6 +47,8 @@ def run(args: argparse.Namespace) -> None:
     from unclump._text import sanitise
 
     _check_output(args.output)
+    if args.lines and args.improve:
+        raise ValueError("expected --improve without --lines, got both; the catalogue has no lines: drop one")
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
     if args.output is not None:
@@ -77,6 +81,7 @@ def _find(args: argparse.Namespace) -> "Code":
         init=init,
         kernel=Riesz(s=1.0) if args.thomson else None,
         fresh=args.fresh or args.improve,
+        antipodal=args.lines,
         progress=not args.quiet and sys.stderr.isatty(),
     )
 
@@ -133,6 +138,7 @@ def summarise(code: "Code") -> dict[str, Any]:
     result: dict[str, Any] = {
         "n": n,
         "d": d,
+        "antipodal": code.antipodal,
         "source": code.source,
         "angle_degrees": math.degrees(code.min_angle),
         "bound_degrees": math.degrees(code.upper_bound),
@@ -143,6 +149,8 @@ def summarise(code: "Code") -> dict[str, Any]:
     }
     if n <= 5000 and code.energy is None:  # slow for more points; codes of least energy have no contacts
         result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
+    if code.published is not None and code.energy is None:
+        result |= {"published_degrees": code.published.degrees, "published_by": code.published.source}
     if code.energy is not None:
         result["energy"] = code.energy
     return result
@@ -151,13 +159,19 @@ def summarise(code: "Code") -> dict[str, Any]:
 def _table(code: "Code") -> str:
     summary = summarise(code)
     rows = [
-        ("code", f"{summary['n']} points in {summary['d']} dimensions"),
+        ("code", f"{summary['n']} {'lines' if code.antipodal else 'points'} in {summary['d']} dimensions"),
         ("source", summary["source"]),
         ("smallest angle", f"{summary['angle_degrees']:.12f} degrees"),
         ("upper bound", f"{summary['bound_degrees']:.12f} degrees ({summary['bound']})"),
         ("gap", f"{summary['gap_degrees']:.6g} degrees"),
-        ("optimal", f"proved: {summary['proof']}" if summary["optimal"] else "not known"),
+        (
+            "optimal",
+            f"proved: {summary['proof']}" if summary["optimal"] else "not known",
+        ),
     ]
+    if code.published is not None and code.energy is None:
+        comparison = code.published.compare(summary["angle_degrees"])
+        rows.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
     if "contacts" in summary:
         rows.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
     if "energy" in summary:

@@ -1,4 +1,4 @@
-"""Spherical codes: the best known n directions in d dimensions, with an upper bound on how good any can be."""
+"""Spherical codes: n directions in d dimensions, the best known here, with an upper bound on how good any can be."""
 
 import math
 from dataclasses import dataclass, field
@@ -12,8 +12,10 @@ from torch import Tensor
 
 from unclump._checks import check_count
 from unclump.codes import catalogue
-from unclump.codes.bounds.upper_bound import Bound, best_bound
-from unclump.codes.constructions.exact import exact_code, exact_subset
+from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
+from unclump.codes.catalogue.published import Published, published
+from unclump.codes.constructions.exact import ExactCode, exact_code, exact_subset
+from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.search.solver import Solution, minimal_energy, solve
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
@@ -34,6 +36,7 @@ class Code:
         proof: Why no code is better: who proved it, or which bound it attains; "" if optimality is open.
         source: Where it comes from: the name of a construction, or the command of a catalogue entry or a search.
         energy: The sum of the kernel over all pairs, or None without a kernel.
+        antipodal: Whether the points are directions of lines through the origin, and angles are those of lines.
     """
 
     points: Float[Tensor, "n d"] = field(repr=False)
@@ -43,6 +46,7 @@ class Code:
     proof: str
     source: str
     energy: float | None = None
+    antipodal: bool = False
 
     @property
     def optimal(self) -> bool:
@@ -54,10 +58,19 @@ class Code:
         """Upper bound on the improvement that is still possible, in radians."""
         return max(0.0, self.upper_bound - self.min_angle)
 
+    @property
+    def published(self) -> Published | None:
+        """The best angle that is known to be published for this size, with its source; None if there is none."""
+        return None if self.antipodal else published(*self.points.shape)
+
     @cached_property
     def contacts(self) -> Contacts:
         """The contact graph: pairs at the minimal angle, and the rattlers, which are free to move."""
-        return contacts(self.points.numpy())
+        if not self.antipodal:
+            return contacts(self.points.numpy())
+        n, graph = len(self.points), contacts(_both_directions(self.points.numpy()))
+        pairs = np.sort(graph.pairs % n, axis=1)
+        return Contacts(np.unique(pairs, axis=0), np.unique(graph.rattlers % n))
 
 
 def spherical_code(
@@ -70,9 +83,10 @@ def spherical_code(
     init: Float[Tensor, "n d"] | Float[np.ndarray, "n d"] | str | None = None,
     kernel: Kernel | None = None,
     fresh: bool = False,
+    antipodal: bool = False,
     progress: bool = False,
 ) -> Code:
-    """The best known n directions in d dimensions: those with the largest minimal angle.
+    """The n directions in d dimensions with the largest minimal angle that is known to this catalogue.
 
     A closed form is used if one is known, otherwise the catalogue; if it has no entry, a search follows. `restarts`,
     `time_limit` or `init` search instead of reading the catalogue.
@@ -83,9 +97,10 @@ def spherical_code(
         restarts: Number of restarts of the search. None chooses it by the size.
         seed: For the search: the same seed and number of restarts give the same points.
         time_limit: Search for this many seconds.
-        init: Start of the search: "random", "cyclic", "antipodal", "blocks", or points of shape (n, d) to improve.
+        init: Start of the search: "random", "symmetric", "antipodal", "blocks", or points of shape (n, d) to improve.
         kernel: Minimise the energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is Thomson's problem.
         fresh: Search even if a closed form or a catalogue entry exists.
+        antipodal: Lines through the origin instead, where x and -x are one: closed forms and search, no catalogue.
         progress: Show a progress bar with the best angle so far.
 
     Example:
@@ -97,6 +112,10 @@ def spherical_code(
     check_count("d", d, at_least=2)
     init = init.detach().cpu().numpy() if isinstance(init, Tensor) else init
     options = {"restarts": restarts, "seed": seed, "time_limit": time_limit, "init": init, "progress": progress}
+    if antipodal:
+        if kernel is not None:
+            raise ValueError("expected no kernel for lines (antipodal=True), got one; lines have no energies yet")
+        return _line_code(n, d, None if fresh else exact_lines(n, d), options)
     if kernel is not None:
         lowest = minimal_energy(n, d, kernel, **options)  # type: ignore[arg-type]
         source = f"least energy of {kernel!r}, {_describe_search(lowest)}"
@@ -112,6 +131,25 @@ def spherical_code(
     bound = best_bound(n, d)
     solution, source = search(n, d, target=bound.angle, **options)
     return _make_code(solution.points, bound, source)
+
+
+def _line_code(n: int, d: int, exact: ExactCode | None, options: dict[str, Any]) -> Code:
+    """Lines in closed form, or by search."""
+    bound = best_line_bound(n, d)
+    if exact is None:
+        solution = solve(n, d, target=bound.angle, antipodal=True, **options)
+        angle = minimal_angle(_both_directions(solution.points))
+        proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
+        points, source = solution.points, _describe_search(solution)
+    else:
+        points, source, proof = exact.points, exact.name, exact.proof
+        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(_both_directions(points))
+        bound = Bound(angle, proof)
+    return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, antipodal=True)
+
+
+def _both_directions(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
+    return np.concatenate([x, -x])
 
 
 def search(n: int, d: int, **options: Any) -> tuple[Solution, str]:

@@ -11,12 +11,14 @@ from functools import lru_cache
 from unclump._checks import check_count, check_number
 from unclump.codes.bounds.delsarte import delsarte
 from unclump.codes.bounds.levenshtein import levenshtein
+from unclump.codes.bounds.lines import LINE_BOUNDS
 from unclump.codes.bounds.simplicial import boroczky, fejes_toth
 
 __all__ = [
     "BOUNDS",
     "Bound",
     "best_bound",
+    "best_line_bound",
     "boroczky",
     "delsarte",
     "fejes_toth",
@@ -86,7 +88,27 @@ def best_bound(n: int, d: int) -> Bound:
     return next(Bound(angle, name) for name, angle in angles.items() if angle <= lowest * (1 + 1e-11))
 
 
-def upper_bound(n: int, d: int) -> float:
+@lru_cache
+def best_line_bound(n: int, d: int) -> Bound:
+    """The lowest of the bounds on n lines, and of those on the 2 n points where they meet the sphere.
+
+    Example:
+        >>> from unclump.codes.bounds.upper_bound import best_line_bound
+        >>> best_line_bound(28, 7).name, best_line_bound(120, 8).name, best_line_bound(60, 4).name
+        ('Welch', 'Levenshtein', 'Böröczky')
+    """
+    check_count("n", n, at_least=2)
+    check_count("d", d, at_least=2)
+    if d == 2:
+        return Bound(math.pi / n, "elementary")
+    bounds = [Bound(bound(n, d), name) for name, bound in LINE_BOUNDS.items()]
+    if n > d:
+        bounds.append(best_bound(2 * n, d))
+    lowest = min(bound.angle for bound in bounds)
+    return next(bound for bound in bounds if bound.angle <= lowest * (1 + 1e-11))
+
+
+def upper_bound(n: int, d: int, *, antipodal: bool = False) -> float:
     """An upper bound on the minimal angle of n points in d dimensions, in radians.
 
     The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein and Delsarte. All are
@@ -96,6 +118,8 @@ def upper_bound(n: int, d: int) -> float:
     Args:
         n: Number of points, at least two.
         d: Dimensions, at least two.
+        antipodal: On the smallest angle of n lines through the origin instead: the best of the bounds of Welch, Rankin
+            and Levenshtein for lines, and of those for 2 n points.
 
     Example:
         >>> from unclump.codes.bounds.upper_bound import upper_bound
@@ -104,7 +128,7 @@ def upper_bound(n: int, d: int) -> float:
         >>> round(math.degrees(upper_bound(24, 3)), 6)  # the snub cube has 43.690767
         44.442262
     """
-    return best_bound(n, d).angle
+    return (best_line_bound if antipodal else best_bound)(n, d).angle
 
 
 def proved_optimal(angle: float, n: int, d: int, *, tolerance: float = 1e-10) -> bool:

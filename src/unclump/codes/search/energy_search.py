@@ -7,8 +7,8 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from unclump.codes.search.hops import hop
 from unclump.codes.search.loops import Flag, Points, minimise_energy
+from unclump.codes.search.moves import into_deepest_holes
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
@@ -46,7 +46,7 @@ class EnergySearch:
         report(best.score)
         idle, patience = 0, min(self.n // 2, 1 + 300_000 // (self.n * self.n * self.d))
         while idle < patience and not flag[0]:
-            trial = self._descend(hop(best.points, generator), flag)
+            trial = self._descend(into_deepest_holes(best.points, generator), flag)
             best.hops += 1
             idle += 1
             if trial.score > best.score + 1e-11 * abs(best.score):

@@ -11,8 +11,9 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float, Int, UInt8
 
-from unclump import _library as library
+import unclump._library as library
 from unclump.codes.search import reference
+from unclump.codes.search.orbits import Orbits
 from unclump.kernels import Kernel
 from unclump.ops.native.kernel_sum import Code, form_of
 
@@ -55,7 +56,38 @@ def anneal(
     return _call("anneal", "piiddiddp", *_rows(x), softest, sharpest, iterations, tolerance, spacing, _address(stop))
 
 
-def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
+def anneal_orbits(
+    orbits: Orbits, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
+) -> float:
+    """As `anneal`, of a union of orbits: moves the representatives, and keeps the symmetry exact.
+
+    The gradient is needed at the representatives alone, so that a step costs the number of points times that of orbits.
+    """
+    if not has_native():
+        return reference.anneal_orbits(orbits, softest, sharpest, iterations, tolerance, spacing, stop)
+    images = _address(orbits.matrices), _address(orbits.sizes)
+    schedule = softest, sharpest, iterations, tolerance, spacing, _address(stop)
+    return _call("anneal_orbits", "piippddiddp", *_rows(orbits.representatives), *images, *schedule)
+
+
+def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float, stop: Flag) -> float:
+    r"""Minimise the overlap of points that should be a distance apart, and return it.
+
+    .. math:: \sum_{i < j} \max(0, D^2 - \lVert x_i - x_j \rVert^2)^2
+
+    Args:
+        x: The points, rows of any nonzero norm.
+        square: The squared distance D^2.
+        iterations: Maximum number.
+        tolerance: Stop after three consecutive decreases below it.
+        stop: Nonzero to stop early.
+    """
+    if not has_native():
+        return reference.minimise_overlap(x, square, iterations, tolerance, stop)
+    return _call("minimise_overlap", "piididp", *_rows(x), square, iterations, tolerance, _address(stop))
+
+
+def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool = False) -> float:
     """Improve a code to full precision by an interior-point method; if no step improves it, leave it unchanged.
 
     Args:
@@ -64,20 +96,21 @@ def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
             allow, it stops: call it again.
         steps: Maximum number; near an optimum, 25 are enough.
         stop: Nonzero to stop early.
+        antipodal: Rows are lines, of which the smaller angle counts.
 
     Returns:
         The smallest squared chord.
     """
     if not has_native():
-        return reference.polish(x, reach, steps, stop)
-    return _call("polish", "piidip", *_rows(x), reach, steps, _address(stop))
+        return reference.polish(x, reach, steps, stop, antipodal=antipodal)
+    return _call("polish", "piiidip", *_rows(x), int(antipodal), reach, steps, _address(stop))
 
 
-def smallest_squared_chord(x: Points) -> float:
-    """The smallest squared chord, from coordinate differences of the closest pairs."""
+def smallest_squared_chord(x: Points, *, antipodal: bool = False) -> float:
+    """The smallest squared chord of points, or of lines, from coordinate differences of the closest pairs."""
     if not has_native():
-        return reference.smallest_squared_chord(x)
-    return _call("smallest_squared_chord", "pii", *_rows(x))
+        return reference.smallest_squared_chord(x, antipodal=antipodal)
+    return _call("smallest_squared_chord", "piii", *_rows(x), int(antipodal))
 
 
 def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float, spacing: float, stop: Flag) -> float:

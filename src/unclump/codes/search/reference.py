@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float, UInt8
 from scipy import optimize, sparse
 
+from unclump.codes.search.orbits import Orbits
 from unclump.kernels import Kernel
 
 Points = Float[np.ndarray, "n d"]
@@ -31,27 +32,53 @@ def anneal(
     return smallest_squared_chord(x)
 
 
+def anneal_orbits(
+    orbits: Orbits, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
+) -> float:
+    """As `unclump.codes.search.loops.anneal_orbits`."""
+    owner = np.repeat(np.arange(len(orbits.sizes)), orbits.sizes)
+
+    def of_representatives(u: Points, sharpness: float) -> tuple[float, Points]:
+        value, slopes = _soft_maximum(np.einsum("nij,nj->ni", orbits.matrices, u[owner]), sharpness)
+        gradient = np.zeros_like(u)
+        np.add.at(gradient, owner, np.einsum("nji,nj->ni", orbits.matrices, slopes))
+        return value, gradient
+
+    p = softest
+    while p <= sharpest and not stop[0]:
+        square = max(smallest_squared_chord(orbits.points), 0.4 * spacing**2)
+        objective = partial(of_representatives, sharpness=p / square)
+        _descend(orbits.representatives, objective, iterations, tolerance * square / p, stop)
+        p *= 2
+    return smallest_squared_chord(orbits.points)
+
+
+def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float, stop: Flag) -> float:
+    """As `unclump.codes.search.loops.minimise_overlap`."""
+    return _descend(x, partial(_overlap, square=square), iterations, tolerance, stop)
+
+
 def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float, spacing: float, stop: Flag) -> float:
     """As `unclump.codes.search.loops.minimise_energy`."""
     return _descend(x, partial(_energy, kernel=kernel), iterations, tolerance, stop)
 
 
-def smallest_squared_chord(x: Points) -> float:
+def smallest_squared_chord(x: Points, *, antipodal: bool = False) -> float:
     """As `unclump.codes.search.loops.smallest_squared_chord`."""
-    i, j = _near_pairs(x, 1 + 1e-6)
-    return min(4.0, float(np.square(x[i] - x[j]).sum(axis=1).min()))
+    i, j, signs = _near_pairs(x, 1 + 1e-6, antipodal)
+    return min(4.0, float(np.square(x[i] - signs * x[j]).sum(axis=1).min()))
 
 
-def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
+def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool = False) -> float:
     """As `unclump.codes.search.loops.polish`."""
-    best = smallest_squared_chord(x)
+    best = smallest_squared_chord(x, antipodal=antipodal)
     trust = (reach - 1) * math.sqrt(best) / 4
     for _ in range(steps):
         if stop[0] or trust < 1e-15:
             break
-        trial = x + trust * _best_moves(x, reach, trust)
+        trial = x + trust * _best_moves(x, reach, trust, antipodal)
         trial /= np.linalg.norm(trial, axis=1, keepdims=True)
-        square = smallest_squared_chord(trial)
+        square = smallest_squared_chord(trial, antipodal=antipodal)
         if square > best:
             x[:], best = trial, square
         else:
@@ -59,21 +86,23 @@ def polish(x: Points, reach: float, steps: int, stop: Flag) -> float:
     return best
 
 
-def _near_pairs(x: Points, reach: float) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs within `reach` times the smallest chord."""
-    cosines = np.where(np.tri(len(x), dtype=bool), -np.inf, x @ x.T)
+def _near_pairs(x: Points, reach: float, antipodal: bool) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "m 1"]]:
+    """The pairs within `reach` times the smallest chord, and the signs of their cosines; of points, all are one."""
+    gram = x @ x.T
+    cosines = np.where(np.tri(len(x), dtype=bool), -np.inf, np.abs(gram) if antipodal else gram)
     i, j = np.nonzero(1 - cosines <= max(reach**2 * (1 - cosines.max()), 1e-15))
-    return i, j
+    signs = np.where(gram[i, j] < 0, -1.0, 1.0) if antipodal else np.ones(len(i))
+    return i, j, signs[:, None]
 
 
-def _best_moves(x: Points, reach: float, trust: float) -> Points:
+def _best_moves(x: Points, reach: float, trust: float, antipodal: bool) -> Points:
     """Tangent moves, in units of `trust`, that increase the smallest chord most, to first order."""
     n, d = x.shape
-    i, j = _near_pairs(x, reach)
+    i, j, signs = _near_pairs(x, reach, antipodal)
     ends, others = np.stack([i, j], axis=1), np.stack([j, i], axis=1)  # (m, 2)
-    half = np.square(x[i] - x[j]).sum(axis=1) / 2  # one minus the cosines
+    half = np.square(x[i] - signs * x[j]).sum(axis=1) / 2  # one minus the cosines
     bases = np.linalg.svd(x[:, None, :]).Vh[:, 1:]  # (n, d - 1, d)
-    gradients = np.einsum("meak,mek->mea", bases[ends], x[others]).reshape(len(i), -1)
+    gradients = np.einsum("meak,mek->mea", bases[ends], signs[:, :, None] * x[others]).reshape(len(i), -1)
     columns = (ends[..., None] * (d - 1) + np.arange(d - 1)).reshape(len(i), -1)
     unknowns = n * (d - 1)  # and one more: by how much the smallest chord grows
     values = np.append(gradients, np.ones((len(i), 1)), axis=1)
@@ -95,6 +124,12 @@ def _soft_maximum(x: Points, sharpness: float) -> tuple[float, Points]:
     weights = np.exp(sharpness * (cosines - largest))
     total = weights.sum() / 2  # every pair is there twice
     return largest + math.log(total) / sharpness, weights @ x / total
+
+
+def _overlap(x: Points, square: float) -> tuple[float, Points]:
+    overlaps = np.maximum(square - 2 + 2 * x @ x.T, 0)
+    np.fill_diagonal(overlaps, 0)
+    return float(np.square(overlaps).sum() / 2), 4 * overlaps @ x  # of the cosine: unit points stay so
 
 
 def _energy(x: Points, kernel: Kernel) -> tuple[float, Points]:

@@ -1,30 +1,45 @@
-"""One restart of the solver: several starts, the best of them polished, and hops from it while they improve."""
+"""One restart of the solver: several starts, the best of them polished, and moves from it while they improve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from unclump.codes.search.hops import hop
-from unclump.codes.search.loops import Flag, Points, anneal, has_native, polish, smallest_squared_chord
+from unclump.codes.search.loops import (
+    Flag,
+    Points,
+    anneal,
+    anneal_orbits,
+    has_native,
+    minimise_overlap,
+    polish,
+    smallest_squared_chord,
+)
+from unclump.codes.search.moves import move, overlapping_into_holes
+from unclump.codes.search.orbits import random_orbits
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
 
 Report = Callable[[float], None]
+Schedule = tuple[float, int, float]  # first p, iterations per p, tolerance
 
 TARGET_TOLERANCE = 1e-13  # radians
 
 _SHARPEST = 2048.0  # the last p: only the pairs that are all but active count
 
-# First p, iterations per p, tolerance. No schedule is best for all sizes, so they alternate.
+# No schedule is best for all sizes, so they alternate.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
-_AFTER_HOP = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
+_AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
+_AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 50, 4
 _WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
-_CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every hop, or once per restart
+_CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, or once per restart
+
+_OVERLAP_MARGIN = 1.002  # squared target distance, of the best so far
+_OVERLAP_ITERATIONS, _OVERLAP_TOLERANCE = 300, 1e-3  # the tolerance is relative to the overlap before the move
 
 
 @dataclass(frozen=True)
@@ -39,9 +54,9 @@ class Effort:
 def effort(n: int, d: int, number: int = 0) -> Effort:
     """Enough to find the best known codes in 3-D up to 60 points, less if a start takes seconds or nothing is compiled.
 
-    Restarts alternate: many starts and few hops find symmetric codes, few starts and many hops the others.
+    Restarts alternate: many starts and few moves find symmetric codes, few starts and many moves the others.
     """
-    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about 10 ms
+    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about a millisecond
     many, few = (64, 8) if size < 10 else (16, 4)
     patience = min(200, max(4, int(400 / (1 + size))))
     if not has_native():
@@ -64,21 +79,22 @@ class CodeSearch:
         """Run restart `number`; the flag ends it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
         best = self._best_start(number, generator, flag)
-        self._improve(best, flag, rounds=_ROUNDS)
+        self.improve(best, flag, rounds=_ROUNDS)
         report(best.score)
-        idle, patience = 0, effort(self.n, self.d, number).patience
+        patience = effort(self.n, self.d, number).patience
+        if number % 2 == 1:
+            self.reduce_overlap(best, patience, generator, flag)
+            report(best.score)
+        idle = 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
-            trial = Candidate(hop(best.points, generator), 0.0)
-            self._anneal(trial, _AFTER_HOP[best.hops % len(_AFTER_HOP)], flag)
+            trial = Candidate(move(best.points, generator), 0.0)
+            is_better = self.follow(trial, best, _AFTER_MOVE[best.hops % len(_AFTER_MOVE)], flag)
             best.hops += 1
             idle += 1
-            if trial.score > _WORTH_POLISHING * best.score:
-                self._improve(trial, flag, rounds=1)
-                if trial.score > best.score + 1e-12:
-                    idle = 0
-                    self._improve(trial, flag, rounds=_ROUNDS)
-                    best.points, best.score = trial.points, trial.score
-                    report(best.score)
+            if is_better:
+                idle = 0
+                best.points, best.score = trial.points, trial.score
+                report(best.score)
         if self._polish_cost() < (_CHEAP if flag[0] else _AFFORDABLE):
             self._polish(best, np.zeros(1, np.uint8) if flag[0] else flag, rounds=_ROUNDS)
             report(best.score)
@@ -89,15 +105,15 @@ class CodeSearch:
         if isinstance(self.init, np.ndarray) and number == 0:
             unchanged = Candidate(self.init.copy(), angle_of_squared_chord(smallest_squared_chord(self.init)), starts=1)
             annealed = Candidate(self.init.copy(), 0.0, starts=1)
-            self._anneal(annealed, _AFTER_HOP[0], flag)
+            self._anneal(annealed, _AFTER_MOVE[0], flag)
             return max(unchanged, annealed, key=lambda code: code.score)
         kinds = (self.init,) if isinstance(self.init, str) else START_KINDS
         best = Candidate(np.empty((0, 0)), -1.0)
         count = effort(self.n, self.d, number).starts
         for index in range(count):
             turn = index + number * count
-            trial = Candidate(make_start(self.n, self.d, kinds[turn % len(kinds)], generator), 0.0)
-            self._anneal(trial, _SCHEDULES[turn // len(kinds) % len(_SCHEDULES)], flag)
+            kind, schedule = kinds[turn % len(kinds)], _SCHEDULES[turn // len(kinds) % len(_SCHEDULES)]
+            trial = self.start(kind, schedule, generator, flag)
             best.starts += 1
             if trial.score > best.score:
                 best.points, best.score = trial.points, trial.score
@@ -105,13 +121,59 @@ class CodeSearch:
                 break
         return best
 
-    def _anneal(self, code: Candidate, schedule: tuple[float, int, float], flag: Flag) -> None:
+    def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
+        """Anneal a start; a symmetric one with exact symmetry first, then all its points, which may break it."""
+        softest, iterations, tolerance = schedule
+        if kind == "symmetric":
+            orbits = random_orbits(self.n, self.d, generator)
+            anneal_orbits(orbits, softest, _SHARPEST, iterations, tolerance, estimate_spacing(self.n, self.d), flag)
+            code, schedule = Candidate(orbits.points, 0.0), _AFTER_ORBITS
+        else:
+            code = Candidate(make_start(self.n, self.d, kind, generator), 0.0)
+        self._anneal(code, schedule, flag)
+        return code
+
+    def follow(self, trial: Candidate, best: Candidate, schedule: Schedule, flag: Flag) -> bool:
+        """Anneal and polish what a move from the best has led to, as far as it is promising; return if it is better."""
+        self._anneal(trial, schedule, flag)
+        if trial.score > _WORTH_POLISHING * best.score:
+            self.improve(trial, flag, rounds=1)
+        is_better = trial.score > best.score + 1e-12
+        if is_better:
+            self.improve(trial, flag, rounds=_ROUNDS)
+        return is_better
+
+    def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
+        """Moves into holes, accepted if they reduce the overlap at a distance that is a little too large.
+
+        The overlap adds up what is wrong anywhere, where the smallest angle is that of the worst place alone.
+        """
+        while not flag[0] and best.score < self.target - TARGET_TOLERANCE:
+            square = _OVERLAP_MARGIN * smallest_squared_chord(best.points)
+            settings = square, _OVERLAP_ITERATIONS
+            x = best.points.copy()
+            overlap, idle = minimise_overlap(x, *settings, 0.0, flag), 0
+            while idle < patience and not flag[0]:
+                trial = overlapping_into_holes(x, square, generator)
+                trial_overlap = minimise_overlap(trial, *settings, _OVERLAP_TOLERANCE * overlap, flag)
+                best.hops += 1
+                idle += 1
+                if trial_overlap < overlap * (1 - 1e-6):
+                    x, overlap, idle = trial, trial_overlap, 0
+            code = Candidate(x, 0.0)
+            self._anneal(code, _AFTER_ORBITS, flag)
+            self.improve(code, flag, rounds=_ROUNDS)
+            if code.score <= best.score + 1e-12:
+                return
+            best.points, best.score = code.points, code.score
+
+    def _anneal(self, code: Candidate, schedule: Schedule, flag: Flag) -> None:
         softest, iterations, tolerance = schedule
         spacing = estimate_spacing(self.n, self.d)
         square = anneal(code.points, softest, _SHARPEST, iterations, tolerance, spacing, flag)
         code.score = angle_of_squared_chord(square)
 
-    def _improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
+    def improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
         if self._polish_cost() < _CHEAP:
             self._polish(code, flag, rounds)

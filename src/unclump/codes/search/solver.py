@@ -11,6 +11,7 @@ import numpy as np
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
 from unclump.codes.search.energy_search import EnergySearch, default_restarts
+from unclump.codes.search.line_search import LineSearch
 from unclump.codes.search.loops import Points, encode_kernel
 from unclump.codes.search.pool import run_restarts
 from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
@@ -50,6 +51,7 @@ def solve(
     init: Points | str | None = None,
     progress: bool = False,
     target: float | None = None,
+    antipodal: bool = False,
 ) -> Solution:
     """Search for the points with the largest minimal angle, by restarts and hops.
 
@@ -59,10 +61,12 @@ def solve(
         restarts: Number of restarts. None chooses it by the size or, with a time limit, sets no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
         time_limit: Seconds after which the best so far is returned.
-        init: How to start: "random", "cyclic" (orbits of a rotation), "antipodal" (pairs of opposite points), "blocks"
-            (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
+        init: How to start: "random", "symmetric" (orbits of a random group), "antipodal" (pairs of opposite points),
+            "blocks" (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
         progress: Show a progress bar on stderr with the best angle so far in degrees.
         target: An angle in radians at which to stop, such as an upper bound.
+        antipodal: Search for lines through the origin, of which the smallest angle is between 0 and a right angle; the
+            points are a direction of each. There is one kind of start, or lines to improve.
 
     Returns:
         The best of all restarts, polished. Ctrl-C returns the best so far.
@@ -76,7 +80,15 @@ def solve(
     _validate(n, d, restarts, seed, time_limit, init)
     if target is not None:
         check_number("target", target)
-    search = CodeSearch(n, d, seed, _unit_init(init), math.inf if target is None else target)
+    if antipodal and isinstance(init, str):
+        raise ValueError(f"expected no init, or directions of lines to improve, for antipodal codes, got {init!r}")
+    target = math.inf if target is None else target
+    start = _unit_init(init)
+    search: CodeSearch | LineSearch
+    if antipodal:
+        search = LineSearch(n, d, seed, start if isinstance(start, np.ndarray) else None, target)
+    else:
+        search = CodeSearch(n, d, seed, start, target)
     best = run_restarts(
         search,
         restarts=effort(n, d).restarts if restarts is None and time_limit is None else restarts,

@@ -107,9 +107,10 @@ inline double inner_product(const Columns& a, Index i, const Columns& b, Index j
     return sum;
 }
 
-inline double squared_chord(const Columns& x, Index i, Index j) {
+// Of point i and point j times a sign.
+inline double squared_chord(const Columns& x, Index i, Index j, double sign = 1) {
     double square = 0;
-    for (Index k = 0; k < x.d; ++k) square += (x[k][i] - x[k][j]) * (x[k][i] - x[k][j]);
+    for (Index k = 0; k < x.d; ++k) square += (x[k][i] - sign * x[k][j]) * (x[k][i] - sign * x[k][j]);
     return square;
 }
 

@@ -5,6 +5,8 @@
 
 #include "anneal.hpp"
 #include "energy.hpp"
+#include "orbits.hpp"
+#include "overlap.hpp"
 #include "polish.hpp"
 
 using namespace unclump::codes;
@@ -38,6 +40,10 @@ double value_and_gradient(const double* rows, double* gradient, Objective object
     return value;
 }
 
+Rows rows_of(Index antipodal) {
+    return antipodal ? Rows::lines : Rows::points;
+}
+
 Kernel make_kernel(Index form, Index metric, double parameter, double offset) {
     return {static_cast<Form>(form), static_cast<Metric>(metric), parameter, offset};
 }
@@ -52,13 +58,24 @@ UNCLUMP_EXPORT double unclump_codes_anneal(double* points, Index n, Index d, dou
     });
 }
 
-UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, double reach, Index steps,
-                                           const unsigned char* stop) {
-    return improve(points, n, d, [&](Columns& x) { return polish(x, reach, steps, Stop{stop}); });
+// Of `orbits` representatives, whose images are the matrices times them: see Orbits.
+UNCLUMP_EXPORT double unclump_codes_anneal_orbits(double* points, Index orbits, Index d, const double* matrices,
+                                                  const Index* sizes, double softest, double sharpest, Index iterations,
+                                                  double tolerance, double spacing, const unsigned char* stop) {
+    return improve(points, orbits, d, [&](Columns& u) {
+        return anneal_orbits(u, Orbits(matrices, sizes, orbits, d), {softest, sharpest, iterations, tolerance}, spacing,
+                             Stop{stop});
+    });
 }
 
-UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d) {
-    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d)); });
+// Of lines if `antipodal` is not zero.
+UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, Index antipodal, double reach, Index steps,
+                                           const unsigned char* stop) {
+    return improve(points, n, d, [&](Columns& x) { return polish(x, rows_of(antipodal), reach, steps, Stop{stop}); });
+}
+
+UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d, Index antipodal) {
+    return result_or_nan([&] { return smallest_squared_chord(Columns(points, n, d), rows_of(antipodal)); });
 }
 
 UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Index d, Index form, Index metric,
@@ -67,6 +84,16 @@ UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Ind
     return improve(points, n, d, [&](Columns& x) {
         Energy energy(make_kernel(form, metric, parameter, offset));
         const double value = minimise(x, energy, iterations, tolerance, spacing, Stop{stop}).value;
+        normalise(x);
+        return value;
+    });
+}
+
+UNCLUMP_EXPORT double unclump_codes_minimise_overlap(double* points, Index n, Index d, double square, Index iterations,
+                                                     double tolerance, const unsigned char* stop) {
+    return improve(points, n, d, [&](Columns& x) {
+        Overlap overlap(square);
+        const double value = minimise(x, overlap, iterations, tolerance, std::sqrt(square), Stop{stop}).value;
         normalise(x);
         return value;
     });

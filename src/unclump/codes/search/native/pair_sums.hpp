@@ -77,11 +77,19 @@ void visit_cosines(const Columns& x, Visit visit) {
         }
 }
 
+// Whether rows are points, or lines through the origin, which have two directions.
+enum class Rows { points, lines };
+
+// The cosine of the smaller angle of lines, that of the angle of points.
+inline Pack cosine_of(Rows rows, const Pack& cosine) {
+    return rows == Rows::lines ? larger(cosine, -cosine) : cosine;
+}
+
 // The cosine of the closest pair, where pairs with NaN do not count; -1 if there is none.
-inline double largest_cosine(const Columns& x) {
+inline double largest_cosine(const Columns& x, Rows rows = Rows::points) {
     Pack running = fill(-1.0);
     visit_cosines(x, [&](Index, Index, Pack cosine, Mask is_later) {
-        running = larger(is_later ? cosine : fill(-1.0), running);
+        running = larger(is_later ? cosine_of(rows, cosine) : fill(-1.0), running);
     });
     return largest<double>(running);
 }
@@ -101,12 +109,12 @@ struct Pairs {
 };
 
 // The pairs with a cosine above the threshold.
-inline Pairs near_pairs(const Columns& x, double threshold) {
+inline Pairs near_pairs(const Columns& x, double threshold, Rows rows = Rows::points) {
     Pairs pairs{std::vector<Index>(x.n + 1), std::vector<std::int32_t>(8 * x.n + kLanes)};
     Index count = 0;
     visit_cosines(x, [&](Index i, Index j, Pack cosine, Mask is_later) {
         if (count + kLanes > pairs.count()) pairs.partner.resize(2 * pairs.count());
-        const Mask is_near = is_later & (cosine > threshold);
+        const Mask is_near = is_later & (cosine_of(rows, cosine) > threshold);
         for (Index lane = 0; lane < kLanes; ++lane) {  // overwritten by the next unless it counts
             pairs.partner[count] = static_cast<std::int32_t>(j + lane);
             count -= is_near[lane];
@@ -120,11 +128,12 @@ inline Pairs near_pairs(const Columns& x, double threshold) {
 
 // The smallest squared chord, from coordinate differences of the closest pairs; of points that are not finite zero, as
 // of the worst code. NaN would say that memory is short.
-inline double smallest_squared_chord(const Columns& x) {
+inline double smallest_squared_chord(const Columns& x, Rows rows = Rows::points) {
     if (!is_finite(x)) return 0;
     double smallest = 4;
-    near_pairs(x, largest_cosine(x) - 1e-9).visit([&](Index i, Index j, Index) {
+    near_pairs(x, largest_cosine(x, rows) - 1e-9, rows).visit([&](Index i, Index j, Index) {
         smallest = std::min(smallest, squared_chord(x, i, j));
+        if (rows == Rows::lines) smallest = std::min(smallest, squared_chord(x, i, j, -1));
     });
     return smallest;
 }

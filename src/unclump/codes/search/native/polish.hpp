@@ -24,13 +24,14 @@ namespace unclump::codes {
 class Polish {
   public:
     // Pairs within `reach` times the smallest chord are constraints.
-    Polish(const Columns& x, double reach, double smallest_square)
+    Polish(const Columns& x, Rows rows, double reach, double smallest_square)
         : y_(x),
           poles_(x.n, x.d),
           n_(x.n),
           d_(x.d),
           t_(x.d - 1),
-          pairs_(near_pairs(x, 1 - reach * reach * smallest_square / 2)),
+          pairs_(near_pairs(x, 1 - reach * reach * smallest_square / 2, rows)),
+          signs_(signs(rows)),
           matrix_(row_starts()),
           tau_(0.997 * smallest_square / 2),
           slack_(slacks(y_, tau_)),
@@ -88,10 +89,19 @@ class Polish {
         return first;
     }
 
+    // Of two lines, the directions at the smaller angle: those of one may be minus the row.
+    std::vector<double> signs(Rows rows) const {
+        std::vector<double> sign(pairs_.count(), 1.0);
+        pairs_.visit([&](Index i, Index j, Index e) {
+            if (rows == Rows::lines && inner_product(y_, i, y_, j) < 0) sign[e] = -1;
+        });
+        return sign;
+    }
+
     // tau stands for one minus the bound on the cosines, and slacks are from half a squared chord: no cancellation.
     std::vector<double> slacks(const Columns& x, double tau) const {
         std::vector<double> slack(pairs_.count());
-        pairs_.visit([&](Index i, Index j, Index e) { slack[e] = squared_chord(x, i, j) / 2 - tau; });
+        pairs_.visit([&](Index i, Index j, Index e) { slack[e] = squared_chord(x, i, j, signs_[e]) / 2 - tau; });
         return slack;
     }
 
@@ -109,14 +119,15 @@ class Polish {
         matrix_.clear();
         for (Index row = 0; row < last; ++row) matrix_(row, row) = kRegularisation;
         pairs_.visit([&](Index i, Index j, Index e) {
-            const double cosine = inner_product(y_, i, y_, j), pq = inner_product(poles_, i, poles_, j);
+            const double sign = signs_[e], cosine = sign * inner_product(y_, i, y_, j);
+            const double pq = inner_product(poles_, i, poles_, j);
             const double py = inner_product(poles_, i, y_, j), qx = inner_product(y_, i, poles_, j);
             const double multiplier = multiplier_[e], weight = multiplier / slack_[e];
             const double curvature = multiplier * (convexity * (1 + cosine) - cosine);
             double *const of_i = gradient(e, 0), *const of_j = gradient(e, 1);
             for (Index a = 0; a < t_; ++a) {
-                of_i[a] = y_[a][j] - y_[a][i] * py;
-                of_j[a] = y_[a][i] - y_[a][j] * qx;
+                of_i[a] = sign * (y_[a][j] - y_[a][i] * py);
+                of_j[a] = sign * (y_[a][i] - y_[a][j] * qx);
             }
             for (Index a = 0; a < t_; ++a) {
                 const Index row_i = i * t_ + a, row_j = j * t_ + a;
@@ -129,7 +140,7 @@ class Polish {
                 for (Index b = 0; b < t_; ++b) {
                     const double x = y_[b][i], y = y_[a][j];
                     const double inner = (a == b) - x * poles_[a][i] - y * poles_[b][j] + x * y * pq;
-                    matrix_(row_j, i * t_ + b) += weight * of_j[a] * of_i[b] + multiplier * inner;
+                    matrix_(row_j, i * t_ + b) += weight * of_j[a] * of_i[b] + multiplier * sign * inner;
                 }
                 matrix_(last, row_i) -= weight * of_i[a];
                 matrix_(last, row_j) -= weight * of_j[a];
@@ -200,15 +211,16 @@ class Polish {
     Columns y_, poles_;
     Index n_, d_, t_;
     Pairs pairs_;
+    std::vector<double> signs_;
     Skyline matrix_;
     double tau_, mu_ = 0, primal_size_ = 1, dual_size_ = 1;
     std::vector<double> slack_, multiplier_, gradients_, step_;
 };
 
-// Improves a code of unit points in place, or leaves it unchanged; returns the smallest squared chord.
+// Improves a code of unit points, or of lines, in place, or leaves it unchanged; returns the smallest squared chord.
 // If other pairs come closer than those within reach allow, it stops: call it again.
-inline double polish(Columns& x, double reach, Index steps, Stop stop) {
-    double best = smallest_squared_chord(x);
+inline double polish(Columns& x, Rows rows, double reach, Index steps, Stop stop) {
+    double best = smallest_squared_chord(x, rows);
     if (!(best >= 1e-12)) return best;  // coinciding points have no gradient
     std::vector<Index> order(x.n);
     std::iota(order.begin(), order.end(), 0);
@@ -216,10 +228,10 @@ inline double polish(Columns& x, double reach, Index steps, Stop stop) {
     Columns sorted(x.n, x.d);
     for (Index k = 0; k < x.d; ++k)
         for (Index i = 0; i < x.n; ++i) sorted[k][i] = x[k][order[i]];
-    Polish method(sorted, reach, best);
+    Polish method(sorted, rows, reach, best);
     const double max_move = (reach - 1) * std::sqrt(best) / 4;
     for (Index step = 0; step < steps && !stop && method.advance(max_move); ++step) {
-        const double square = smallest_squared_chord(method.points());
+        const double square = smallest_squared_chord(method.points(), rows);
         if (square > best) {
             best = square;
             for (Index k = 0; k < x.d; ++k)

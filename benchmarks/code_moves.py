@@ -1,0 +1,98 @@
+"""What each part of the search for spherical codes finds alone, in equal time.
+
+    python benchmarks/code_moves.py --seconds 6
+
+For every size and every part: a number of seconds of processor time on one thread. Starts of one kind are annealed and
+polished. A move goes on from the best of eight random starts, accepted when the polished angle grows, and begins anew
+after a hundred in vain; the overlap likewise, by what it adds up. The result is the difference of the best angle to
+that of the catalogue, in degrees: zero is as good. Writes results/code_moves.json after every size.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from unclump.codes import catalogue
+from unclump.codes.search.moves import MOVES, move
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.restart import CodeSearch
+from unclump.codes.search.starts import START_KINDS
+
+SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (111, 3), (120, 3), (50, 4), (45, 5))
+PATIENCE = 100
+GO = np.zeros(1, np.uint8)
+SOFT, SHARP = (4.0, 50, 1e-3), (64.0, 50, 1e-3)
+
+
+class Trial:
+    """The search for one size, for a number of seconds of processor time."""
+
+    def __init__(self, n, d, seconds):
+        self.end = time.process_time() + seconds
+        self.generator = np.random.default_rng([n, d])
+        self.search = CodeSearch(n, d, seed=0, init=None, target=math.inf)
+
+    @property
+    def is_over(self):
+        return time.process_time() >= self.end
+
+    def start(self, kind):
+        code = self.search.start(kind, SOFT, self.generator, GO)
+        self.search.improve(code, GO, rounds=1)
+        return code
+
+    def best_random(self):
+        return max((self.start("random") for _ in range(8)), key=lambda code: code.score)
+
+    def starts(self, kind):
+        best = 0.0
+        while not self.is_over:
+            best = max(best, self.start(kind).score)
+        return best
+
+    def moves(self, step, *, overlap=False):
+        """Moves by `step` from random starts, or, if it is None, only the overlap reduced."""
+        best = 0.0
+        while not self.is_over:
+            code, idle = self.best_random(), 0
+            if overlap:
+                self.search.reduce_overlap(code, PATIENCE, self.generator, GO)
+            while step is not None and idle < PATIENCE and not self.is_over:
+                trial = Candidate(step(code.points, self.generator), 0.0)
+                idle += 1
+                if self.search.follow(trial, code, SHARP, GO):
+                    code, idle = trial, 0
+            best = max(best, code.score)
+        return best
+
+
+PARTS: dict[str, Callable[[Trial], float]] = {
+    **{f"starts: {kind}": lambda trial, kind=kind: trial.starts(kind) for kind in START_KINDS},
+    **{f"move: {step.__name__}": lambda trial, step=step: trial.moves(step) for step in MOVES},
+    "all moves": lambda trial: trial.moves(move),
+    "overlap": lambda trial: trial.moves(None, overlap=True),
+    "overlap, then all moves": lambda trial: trial.moves(move, overlap=True),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--output", type=Path, default=Path("results/code_moves.json"))
+    chosen = parser.parse_args()
+    rows = {name: {} for name in PARTS}
+    for n, d in SIZES:
+        known = catalogue.read(catalogue.SHIPPED, n, d).record.angle
+        for name, part in PARTS.items():
+            rows[name][f"{n} in {d}-D"] = math.degrees(part(Trial(n, d, chosen.seconds)) - known)
+            print(f"{n} in {d}-D  {name:<28}{rows[name][f'{n} in {d}-D']:+.2e}", flush=True)
+        chosen.output.write_text(json.dumps({"seconds": chosen.seconds, "rows": rows}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
