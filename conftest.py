@@ -29,7 +29,7 @@ collect_ignore = [
 # Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: import all
 # frameworks, make a slow fixture, or wait for the runs of the other.
 TOGETHER = {
-    "frameworks": ("test_integrations.py",),
+    "frameworks": ("test_integrations.py", "[sentence_embeddings]", "layers_of_minilm"),
     "experiments": ("experiments/test_experiments.py",),
     "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),
     "killed writers": ("test_writing.py::test_a_killed", "test_writing.py::test_the_kills",
