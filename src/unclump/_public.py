@@ -1,5 +1,6 @@
 """The public names of the package, once."""
 
+from unclump._checks import TooFewPointsWarning
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.dispersion.loop import Dispersed, disperse
@@ -46,6 +47,7 @@ from unclump.objectives import (
     Sliced,
     SphericalVariance,
     Uniformity,
+    alignment,
     energy,
     koleo,
     list_objectives,
@@ -93,10 +95,12 @@ __all__ = [
     "SphericalVariance",
     "Summary",
     "Table",
+    "TooFewPointsWarning",
     "Uniformity",
     "UniformityTest",
     "VonMisesFisher",
     "ajne_test",
+    "alignment",
     "angle",
     "axis_circles",
     "bingham_test",
