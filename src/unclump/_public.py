@@ -1,5 +1,6 @@
 """The public names of the package, once."""
 
+from unclump._checks import TooFewPointsWarning
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.dispersion.loop import Dispersed, disperse
@@ -11,7 +12,7 @@ from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
 from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
 from unclump.geometry.sphere import angle, chord
 from unclump.geometry.uniform_law import duplicate_angle
-from unclump.kernels import Gaussian, Kernel, Laplace, Riesz, kernel_mean
+from unclump.kernels import FramePotential, Gaussian, Kernel, Laplace, Riesz, kernel_mean
 from unclump.measures.angles import (
     Summary,
     covering_radius,
@@ -53,6 +54,7 @@ from unclump.objectives import (
     SphericalVariance,
     Uniformity,
     VISReg,
+    alignment,
     energy,
     koleo,
     list_objectives,
@@ -81,6 +83,7 @@ __all__ = [
     "Code",
     "Dispersed",
     "Energy",
+    "FramePotential",
     "Gaussian",
     "Health",
     "IsotropicLaw",
@@ -104,12 +107,14 @@ __all__ = [
     "SphericalVariance",
     "Summary",
     "Table",
+    "TooFewPointsWarning",
     "UniformAssignments",
     "Uniformity",
     "UniformityTest",
     "VISReg",
     "VonMisesFisher",
     "ajne_test",
+    "alignment",
     "alpha_req",
     "angle",
     "axis_circles",

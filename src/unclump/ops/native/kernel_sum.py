@@ -16,7 +16,11 @@ _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
 _DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}
 _GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM, _DISTANCE = range(6)
-_RIESZ_FORMS: dict[float, int] = {1: _INVERSE, 0: _LOGARITHM, -1: _DISTANCE}  # by the exponent; any other is computed by a logarithm
+_RIESZ_FORMS: dict[float, int] = {
+    1: _INVERSE,
+    0: _LOGARITHM,
+    -1: _DISTANCE,
+}  # by the exponent; any other is computed by a logarithm
 
 _MEAN, _SUM = Loop("mean_over_pairs", "pppiiiiiddi"), Loop("kernel_sum", "ppppppppiiiiiiidddi")
 
