@@ -20,7 +20,8 @@ INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 """From the least to the best, by the number that the processor's library has for them."""
 
 _HERE = Path(__file__).parent
-_FOLDER = _HERE.parents[1] / "build" / "native" if _HERE.parent.name == "src" else _HERE / "ops" / "native"
+_IN_TREE = _HERE.parent.name == "src"
+_FOLDER = _HERE.parents[1] / "build" / "native" if _IN_TREE else _HERE / "ops" / "native"
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
 _TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": ctypes.c_int}
 
@@ -39,6 +40,15 @@ def available() -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=1)
+def is_stale() -> bool:
+    """Whether C++ files of the source tree have changed since they were compiled: Python may expect other functions."""
+    if not _IN_TREE or not available():
+        return False
+    sources = (file for folder in ("ops/native", "codes/search/native") for file in (_HERE / folder).glob("*.[ch]pp"))
+    return max(file.stat().st_mtime for file in sources) > min(_file(name).stat().st_mtime for name in available())
+
+
+@lru_cache(maxsize=1)
 def choose() -> tuple[str | None, str]:
     """The instruction set whose library is used, None without one; and why."""
     wanted = os.environ.get(VARIABLE, "")
@@ -48,6 +58,8 @@ def choose() -> tuple[str | None, str]:
         raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {wanted!r}")
     if not available():
         return None, "not compiled: there was no C++ compiler at the installation, or it failed"
+    if is_stale():
+        return None, "the library is older than its C++ files: `make native` compiles it again"
     if wanted not in INSTRUCTION_SETS:
         return available()[-1], "the best of this processor"
     if wanted not in available():
@@ -72,6 +84,8 @@ def _load() -> ctypes.CDLL:
 def is_loadable() -> bool:
     """Whether there is a library, and what it needs; called once torch is there."""
     if choose()[0] is None:
+        if is_stale() and os.environ.get(VARIABLE) != "0":
+            warnings.warn(f"expected compiled loops, got none: {choose()[1]}; plain torch is slower", stacklevel=2)
         return False
     try:
         _load()

@@ -71,6 +71,7 @@ from unclump.objectives import (
     uniformity,
     visreg,
 )
+from unclump.objectives.balanced import Balanced
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
@@ -80,6 +81,7 @@ from unclump.tables.health import Health, health
 __all__ = [
     "MMD",
     "SSW",
+    "Balanced",
     "Code",
     "Dispersed",
     "Energy",

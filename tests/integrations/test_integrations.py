@@ -122,6 +122,14 @@ class TestParts:
         with pytest.raises(ValueError, match=r"finite rows of the table, got NaN in 1 row"):
             Penalty(uc.KoLeo(), 0.3)(table, None)
 
+    def test_a_schedule_is_a_function_of_the_step(self, points):
+        table = points(9, 4)
+        penalty = Penalty(uc.KoLeo(), lambda step: 0.1 * step)
+        assert_close(penalty(table, None, step=3), 0.3 * uc.KoLeo()(table))
+        assert penalty(table, None) == 0
+        with pytest.raises(ValueError, match="weight >= 0, got -1"):
+            Penalty(uc.KoLeo(), lambda step: -1.0)(table, None)
+
     def test_rows_are_drawn_anew_and_never_the_padding(self, points):
         table = points(9, 4).requires_grad_()
         penalty = Penalty(uc.KoLeo(), 1.0, rows=3, generator=torch.Generator().manual_seed(0))
@@ -359,6 +367,21 @@ class TestLightning:
         assert_close(module.dispersion(), first + second)
         assert_close(logged, {"tokens/KoLeo": first.detach(), "head.weight/Energy": second.detach()})
 
+    def test_a_schedule_follows_the_steps_of_the_trainer(self, lightning, fit):
+        from lightning.pytorch import Callback
+
+        steps = []
+
+        class Disperse(Callback):
+            def on_before_zero_grad(self, trainer, module, optimizer):
+                module.dispersion()
+
+            def on_fit_start(self, trainer, module):
+                module.regularize("tokens", uc.KoLeo(), weight=lambda step: steps.append(step) or 0.0)
+
+        fit(Disperse())
+        assert steps == list(range(12))
+
     def test_weights_and_biases_get_measures_and_a_histogram(self, lightning, fit):
         wandb = pytest.importorskip("wandb")
         from lightning.pytorch.loggers import WandbLogger
@@ -514,6 +537,22 @@ class TestTransformers:
         (without, loss), (with_term, _) = train(0.0), train(500.0)
         assert with_term > without + 0.1
         assert 0 < loss < 50  # in evaluation the term does not count
+
+    def test_a_schedule_follows_the_steps_of_the_trainer(self, adapter):
+        import transformers
+
+        class Mixed(adapter.DispersionMixin, transformers.Trainer):
+            pass
+
+        steps = []
+        more = {"objective": uc.KoLeo(), "weight": lambda step: steps.append(step) or 0.0}
+        self.train(self.model("BertForMaskedLM"), self.data(), trainer=Mixed, more=more, max_steps=3)
+        assert steps == [0, 1, 2]
+
+    @pytest.mark.usefixtures("at_the_door")
+    def test_a_loss_function_knows_no_step_and_takes_no_schedule(self, adapter):
+        with pytest.raises(TypeError, match="got a schedule: only a trainer knows its step; use DispersionMixin"):
+            adapter.dispersion_loss(self.model("BertForMaskedLM"), uc.KoLeo(), weight=lambda step: 1.0)
 
     def test_the_callback_leaves_the_trainers_own_log_alone(self, adapter):
         model = self.model("BertForMaskedLM")

@@ -80,6 +80,23 @@ def test_the_best_instruction_set_is_chosen_and_says_so():
     assert library.describe() == f"compiled for {name} ({why})"
 
 
+def test_a_library_that_is_older_than_its_sources_is_not_used(tmp_path, monkeypatch):
+    (tmp_path / "ops/native").mkdir(parents=True)
+    (tmp_path / "ops/native/changed.cpp").touch()
+    monkeypatch.setattr(library, "_HERE", tmp_path)
+    monkeypatch.setattr(library, "_IN_TREE", True)
+    caches = library.is_stale, library.choose
+    try:
+        for cache in caches:
+            cache.cache_clear()
+        assert library.choose() == (None, "the library is older than its C++ files: `make native` compiles it again")
+        with pytest.warns(UserWarning, match="make native"):
+            assert not library.is_loadable()
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+
+
 def test_only_numbers_on_the_cpu_are_taken():
     assert native.has_native(torch.zeros(1), torch.zeros(1))
     assert native.has_native(torch.zeros(1, dtype=torch.float64))

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -12,6 +13,9 @@ from unclump._checks import check_count, check_generator, check_number, has_dire
 from unclump.distributed.ranks import Gather, Shards, ranks_of
 from unclump.integrations._tables import local_row_numbers, local_rows
 from unclump.objectives import Objective
+
+Weight = float | Callable[[int], float]
+"""Of a term in a loss: a number, or a schedule, a function of the number of optimiser steps taken."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Penalty:
     """
 
     objective: Objective
-    weight: float
+    weight: Weight
     rows: int | None = None
     """The number of rows drawn for each step; None for all."""
     generator: torch.Generator | None = None
@@ -52,9 +56,13 @@ class Penalty:
             check_count("rows", self.rows, at_least=2)
         check_generator(self.generator)
 
-    def __call__(self, table: Float[Tensor, "n d"], padding: int | None) -> Float[Tensor, ""]:
-        """Return the weighted objective of the table, or of random rows of it."""
-        return self.weight * self._value(table, padding)
+    def __call__(self, table: Float[Tensor, "n d"], padding: int | None, *, step: int = 0) -> Float[Tensor, ""]:
+        """Return the objective of the table, or of random rows of it, times its weight after so many steps."""
+        weight = self.weight
+        if callable(weight):
+            weight = weight(step)
+            check_weight(weight)
+        return weight * self._value(table, padding)
 
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
         rows, group = local_rows(table)
@@ -110,12 +118,23 @@ def rows_on_rank(rows: int, before: int, local: int, total: int, start: int) -> 
     return (rows * (before + local) + start) // total - (rows * before + start) // total
 
 
-def check_term(objective: Objective, weight: float) -> None:
-    """Raise unless `objective` is an objective, rather than its name, and `weight` >= 0."""
+def check_term(objective: Objective, weight: Weight) -> None:
+    """Raise unless `objective` is an objective, rather than its name, and `weight` >= 0 or a schedule."""
     if not isinstance(objective, Objective):
         raise TypeError(
             f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
             "unclump.objective(name) makes one from its name"
+        )
+    if not callable(weight):
+        check_weight(weight)
+
+
+def check_weight(weight: float) -> None:
+    """Raise unless the weight is a number that is not negative."""
+    if callable(weight):
+        raise TypeError(
+            "expected weight as a number, got a schedule: only a trainer knows its step; use DispersionMixin, or "
+            "multiply the objective by your own schedule"
         )
     check_number("weight", weight)
     if weight < 0:

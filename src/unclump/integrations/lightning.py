@@ -9,7 +9,7 @@ from torch import Tensor
 
 from unclump.integrations._extras import require_extra
 from unclump.integrations._monitor import DEFAULT_LEAST, MEASURES, CollapseAlarm, TableMonitor, send_histogram
-from unclump.integrations._penalty import Penalty
+from unclump.integrations._penalty import Penalty, Weight
 from unclump.integrations._tables import find_table
 from unclump.objectives import Objective
 
@@ -95,7 +95,7 @@ class DispersionMixin:
         table: str,
         objective: Objective,
         *,
-        weight: float,
+        weight: Weight,
         rows: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class DispersionMixin:
         Args:
             table: The name of a parameter, or of the module that holds it. The padding row is left out.
             objective: Any objective, without `gather`: it is that of the whole table with many processes too.
-            weight: The weight of the term in the loss.
+            weight: The weight of the term in the loss: a number, or a function of the number of optimiser steps.
             rows: The number of rows drawn for each step; None for all.
             generator: For drawing the rows.
         """
@@ -115,7 +115,8 @@ class DispersionMixin:
         penalties = self.__dict__.get("_penalties")
         if not penalties:
             raise ValueError("expected a table to disperse, got none; add one with self.regularize(...) in __init__")
-        terms = {name: penalty(*find_table(self, name)) for name, penalty in penalties.items()}
+        step = self.global_step
+        terms = {name: penalty(*find_table(self, name), step=step) for name, penalty in penalties.items()}
         self.log_dict(
             {f"{name}/{type(penalties[name].objective).__name__}": term.detach() for name, term in terms.items()}
         )

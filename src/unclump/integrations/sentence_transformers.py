@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from unclump.integrations._extras import require_extra
-from unclump.integrations._penalty import check_term
+from unclump.integrations._penalty import check_term, check_weight
 from unclump.objectives import Objective
 
 with require_extra("sentence-transformers"):
@@ -36,6 +36,7 @@ class DispersionLoss(nn.Module):
         super().__init__()
         self.model, self.loss = model, loss
         check_term(objective, weight)
+        check_weight(weight)
         self.objective, self.weight = objective, weight
 
     def forward(self, sentence_features: Iterable[dict[str, Tensor]], labels: Tensor | None) -> Float[Tensor, ""]:

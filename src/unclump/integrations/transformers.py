@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from unclump.integrations._extras import require_extra
 from unclump.integrations._monitor import DEFAULT_LEAST, MEASURES, CollapseAlarm, TableMonitor, send_histogram
-from unclump.integrations._penalty import Penalty
+from unclump.integrations._penalty import Penalty, Weight, check_weight
 from unclump.objectives import Objective
 
 with require_extra("transformers"):
@@ -63,6 +63,7 @@ def dispersion_loss(
         loss: The model's loss as a `compute_loss_func`: ``loss(outputs, labels, num_items_in_batch=...)``.
         generator: For drawing the rows.
     """
+    check_weight(weight)
     penalty, model_loss = _make_penalty(model, objective, weight, rows, generator), loss or _default_loss(model)
 
     def compute_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
@@ -87,7 +88,8 @@ class DispersionMixin:
     Args:
         *arguments: Arguments of the trainer.
         objective: The objective of the whole table, as for `dispersion_loss`.
-        weight: The weight of the term in the loss.
+        weight: The weight of the term in the loss: a number, or a function of the number of optimiser steps, such as
+            ``lambda step: 0.1 * min(1.0, step / 1000)`` for a warm-up.
         rows: The number of rows drawn for each batch; None for all.
         generator: For drawing the rows.
         **options: Options of the trainer.
@@ -97,7 +99,7 @@ class DispersionMixin:
         self,
         *arguments: Any,
         objective: Objective,
-        weight: float,
+        weight: Weight,
         rows: int | None = None,
         generator: torch.Generator | None = None,
         **options: Any,
@@ -112,7 +114,9 @@ class DispersionMixin:
         result = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)  # type: ignore[misc]
         value, outputs = result
         if model.training:
-            value = value + self._share(num_items_in_batch) * self._penalty(*input_embedding(self.model))
+            value = value + self._share(num_items_in_batch) * self._penalty(
+                *input_embedding(self.model), step=self.state.global_step
+            )
         return (value, outputs) if return_outputs else value
 
     def _share(self: Any, num_items_in_batch: Any) -> float:
@@ -185,7 +189,7 @@ class DispersionCallback(TrainerCallback):
 
 
 def _make_penalty(
-    model: PreTrainedModel, objective: Objective, weight: float, rows: int | None, generator: torch.Generator | None
+    model: PreTrainedModel, objective: Objective, weight: Weight, rows: int | None, generator: torch.Generator | None
 ) -> Penalty:
     penalty = Penalty(objective, weight, rows, generator)
     if not input_embedding(model)[0].requires_grad:

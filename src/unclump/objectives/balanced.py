@@ -1,0 +1,80 @@
+r"""Dispersion by a share of the task's gradient, where no weight is known."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.linalg import vector_norm
+
+from unclump._checks import check_positive
+from unclump.objectives._base import Objective
+
+
+class Balanced(nn.Module):
+    r"""Passes embeddings on as they are, and on the way back adds dispersion to their gradient, in proportion to it.
+
+    .. math:: g \;\leftarrow\; g + \text{share} \, \lVert g \rVert \, \frac{h}{\lVert h \rVert},
+        \qquad h = \nabla \text{objective}
+
+    where g is the gradient that the task sends back. The share is the weight of the objective in units of the task: it
+    means the same for every objective, number of rows, loss scale and batch size. Where the task has no gradient,
+    nothing moves. In evaluation, and where no gradient is needed, the embeddings pass unchanged.
+
+    Args:
+        objective: Whose gradient is added.
+        share: The norm of what is added, as a part of the norm of the task's gradient.
+
+    Example:
+        >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6]], requires_grad=True)
+        >>> task = uc.Balanced(uc.KoLeo(), share=0.5)(x)[:, 0].sum()  # pulls both rows to the left
+        >>> task.backward()
+        >>> x.grad
+        tensor([[ 1.0000,  0.5000],
+                [ 1.3000, -0.4000]])
+
+    For the table of an existing module, as a parametrisation::
+
+        torch.nn.utils.parametrize.register_parametrization(model.tokens, "weight", uc.Balanced(uc.Sliced(13)))
+    """
+
+    def __init__(self, objective: Objective, *, share: float = 0.1) -> None:
+        super().__init__()
+        if not isinstance(objective, Objective):
+            raise TypeError(
+                f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
+                "unclump.objective(name) makes one from its name"
+            )
+        check_positive("share", share)
+        self.objective, self.share = objective, share
+
+    def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
+        if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
+            return embeddings
+        _, direction = self.objective.value_and_gradient(embeddings)
+        return _add_share(embeddings, direction, self.share)
+
+    def extra_repr(self) -> str:
+        return f"share={self.share}"
+
+
+class _AddShare(torch.autograd.Function):
+    @staticmethod
+    def forward(embeddings: Tensor, direction: Tensor, share: float) -> Tensor:
+        return embeddings.view_as(embeddings)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: Tensor) -> None:
+        _, direction, ctx.share = inputs
+        ctx.save_for_backward(direction)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (direction,) = ctx.saved_tensors
+        norm = vector_norm(direction)
+        scale = ctx.share * vector_norm(grad.to(direction.dtype)) / torch.where(norm > 0, norm, torch.inf)
+        return grad + (scale * direction).to(grad.dtype), None, None
+
+
+_add_share: Callable[[Tensor, Tensor, float], Tensor] = _AddShare.apply
