@@ -203,8 +203,8 @@ def page(results, summary):
         f"""# Weights tried in three trainings
 
 Differences to the same training without a term, paired over {results["seeds"]} seeds, with 95 % intervals: a score
-below zero is better, a variance above zero more dispersed. `python experiments/weights.py` runs it and writes this page,
-`results/weights.json` and the figure, whose grey bands are the deviation of the score over seeds.
+below zero is better, a variance above zero more dispersed. `python experiments/weights.py` runs it and writes this
+page, `results/weights.json` and the figure, whose grey bands are the deviation of the score over seeds.
 [Which weight](weights.md) says what follows.
 
 ![Change of the score and of the spherical variance by weight, in three trainings](../results/weights.png)
