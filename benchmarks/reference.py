@@ -41,7 +41,7 @@ def objectives(uc):
         "Energy(Gaussian)": (uc.Energy(uc.Gaussian()), textbook.energy_gaussian),
         "Energy(Laplace)": (uc.Energy(uc.Laplace()), textbook.energy_laplace),
         "Energy(Riesz)": (uc.Energy(uc.Riesz(1.0)), textbook.energy_riesz),
-        "Uniformity(Gaussian)": (uc.Uniformity(uc.Gaussian()), textbook.uniformity),
+        "Uniformity(Gaussian)": (uc.Uniformity(kernel=uc.Gaussian(), diagonal=True), textbook.uniformity),
         "MMD(Gaussian)": (uc.MMD(uc.Gaussian()), textbook.mmd),
         "Lloyd": (uc.Lloyd(textbook.SAMPLES), textbook.lloyd),
         "Sliced": (uc.Sliced(textbook.CIRCLES), textbook.sliced),

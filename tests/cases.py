@@ -29,8 +29,9 @@ OBJECTIVES = {
     **{f"KoLeo({distance})": lambda distance=distance: uc.KoLeo(distance=distance)
        for distance in ("chordal", "geodesic")},
     **{f"Energy({kernel})": lambda kernel=kernel: uc.Energy(kernel) for kernel in KERNELS},
-    "Uniformity(Gaussian)": lambda: uc.Uniformity(uc.Gaussian(2.0)),
-    "Uniformity(Laplace)": lambda: uc.Uniformity(uc.Laplace()),
+    "Uniformity": uc.Uniformity,
+    "Uniformity(Gaussian)": lambda: uc.Uniformity(kernel=uc.Gaussian(2.0), diagonal=True),
+    "Uniformity(Laplace)": lambda: uc.Uniformity(kernel=uc.Laplace(), diagonal=True),
     "MMD(Gaussian)": lambda: uc.MMD(uc.Gaussian()),
     "MMD(Laplace)": lambda: uc.MMD(uc.Laplace()),
     "Lloyd": lambda: uc.Lloyd(64, generator=_seeded()),

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -274,8 +275,19 @@ def check_differences_are_refused():
     ):
         with pytest.raises(ValueError, match="the same objective, dimension and dtype on all ranks"):
             objective(points)
-    with pytest.raises(ValueError, match="two points or more, got 1"):
-        uc.KoLeo(gather=True)(x[: 1 if dist.get_rank() == 0 else 0])
+
+
+def check_too_few_points():
+    """One row on all ranks together is zero, with a gradient for DDP to wait for on every one."""
+    x = torch.randn(5, 4)[: 1 if dist.get_rank() == 0 else 0].requires_grad_()
+    for objective in (uc.KoLeo(gather=True), uc.Sliced(gather=True), uc.Energy(gather=uc.Shards())):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", uc.TooFewPointsWarning)
+            value = objective(x)
+        value.backward()
+        assert value == 0
+        assert x.grad.shape == x.shape
+        assert not x.grad.any()
 
 
 def check_death(folder):

@@ -9,11 +9,27 @@ import math
 import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 _MAX_LISTED = 5
+
+
+class TooFewPointsWarning(UserWarning):
+    """An objective of fewer than two points, which is zero: a batch of one row, for example."""
+
+
+@cache
+def warn_too_few_points() -> None:
+    """Warn, at the first call of a process, that an objective had nothing to keep apart."""
+    warnings.warn(
+        "an objective had fewer than two points, and is zero there, with a zero gradient: a last batch of one row, "
+        "perhaps, which drop_last=True avoids. This is said once.",
+        TooFewPointsWarning,
+        stacklevel=2,
+    )
 
 
 def check_table(x: Tensor, *, at_least: int = 1) -> None:
@@ -48,9 +64,8 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
         advice = "in one dimension the sphere is two points; use at least two"
     else:
         advice = "a single point has nothing to keep apart from; pass more rows"
-    raise ValueError(
-        f"expected points of shape (..., n, d) with n >= {at_least} and d >= 2, got {tuple(x.shape)}: {advice}"
-    )
+    sizes = f"n >= {at_least} and d >= 2" if at_least > 0 else "d >= 2"
+    raise ValueError(f"expected points of shape (..., n, d) with {sizes}, got {tuple(x.shape)}: {advice}")
 
 
 def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:

@@ -1,5 +1,6 @@
 """The public names of the package, once."""
 
+from unclump._checks import TooFewPointsWarning
 from unclump.codes import Code, spherical_code, upper_bound
 from unclump.codes.prototypes import PrototypeHead, prototypes, squared_cosine_loss
 from unclump.dispersion.loop import Dispersed, disperse
@@ -53,6 +54,7 @@ from unclump.objectives import (
     SphericalVariance,
     Uniformity,
     VISReg,
+    alignment,
     energy,
     koleo,
     list_objectives,
@@ -105,12 +107,14 @@ __all__ = [
     "Summary",
     "Table",
     "UniformAssignments",
+    "TooFewPointsWarning",
     "Uniformity",
     "UniformityTest",
     "VISReg",
     "VonMisesFisher",
     "ajne_test",
     "alpha_req",
+    "alignment",
     "angle",
     "axis_circles",
     "bingham_test",

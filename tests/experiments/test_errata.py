@@ -38,7 +38,7 @@ def test_2_the_gamma_of_the_table_is_twice_that_of_the_text(cosines):
 def test_3_uniformity_and_energy(points):
     x, kernel, n = points(7, 4), uc.Gaussian(2.0), 7
     self_terms = n * math.exp(2.0)
-    value, energy = uc.uniformity(x, kernel).exp(), uc.energy(x, kernel)
+    value, energy = uc.uniformity(x, kernel=kernel, diagonal=True).exp(), uc.energy(x, kernel)
     assert_close(value, (n - 1) / n * energy + self_terms / n**2)
     assert abs(value - (1 + 1 / n**2) * (energy + self_terms)) > 1  # as printed
 

@@ -59,7 +59,7 @@ def trained(dtype, scaler, steps=20):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 4))
     inputs = torch.randn(32, 6) + 1
-    objectives = uc.Energy(), uc.Uniformity(uc.Gaussian(2.0)), uc.LogDet(uc.Laplace())
+    objectives = uc.Energy(), uc.Uniformity(), uc.LogDet(uc.Laplace())
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.1), []
     for _ in range(steps):
         optimizer.zero_grad()

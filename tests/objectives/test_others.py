@@ -1,11 +1,14 @@
 """Queues, weights, masks and terms a row: each equal to its definition, or refused."""
 
+import warnings
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 import unclump as uc
 from tests.cases import FEW, KERNELS, OBJECTIVES, value_and_gradient
+from unclump._checks import warn_too_few_points
 
 each_objective = pytest.mark.parametrize("name", FEW)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS[::3], ids=repr)
@@ -40,7 +43,7 @@ def test_whole_weights_count_rows_or_are_refused(name, points):
         return
     value, gradient = among(name, x, weight=weight)
     assert_close(among(name, x, weight=3 * weight), (value, gradient))
-    if name.startswith(("Uniformity", "SphericalVariance", "Polarization(Laplace)")):
+    if name.startswith(("Uniformity(", "SphericalVariance", "Polarization(Laplace)")):
         twice = torch.tensor([0, 1, 1, 2, 4, 5])
         assert_close(value, OBJECTIVES[name]()(x[twice]), atol=1e-7, rtol=1e-7)
 
@@ -76,7 +79,7 @@ def test_against_a_queue(name, points):
         least = (distances + 9 * torch.eye(5, 12, dtype=torch.float64)).amin(dim=1)
         least = least.square() if "squared" in name else least
         assert_close(value, -(least.log() if name.startswith("KoLeo") else least).mean())
-    elif name.startswith("Uniformity"):
+    elif name.startswith("Uniformity("):
         r2 = (x.unsqueeze(1) - everyone).square().sum(dim=-1)
         assert_close(value, objective.kernel(r2).mean().log())
 
@@ -171,7 +174,6 @@ def test_what_is_masked_may_be_anything(name, points):
             ValueError,
             r"one number a row, got shape \(3,\)",
         ),
-        (lambda x: uc.KoLeo()(x[:1]), ValueError, "n >= 2"),
         (lambda x: uc.KoLeo()(x, against=torch.eye(3)), ValueError, "against in the 4 dimensions"),
         (
             lambda x: uc.KoLeo()(x, reduction="sums"),
@@ -187,6 +189,39 @@ def test_what_is_masked_may_be_anything(name, points):
 def test_what_has_no_meaning_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call(torch.eye(5, 4) + 0.1)
+
+
+@each_objective
+@pytest.mark.filterwarnings("ignore::unclump.TooFewPointsWarning")
+@pytest.mark.parametrize("rows", [0, 1])
+def test_too_few_rows_for_a_value_are_zero_and_part_of_the_graph(name, rows, points):
+    for x in (points(rows, 4), points(3 * rows, 4).view(3, rows, 4), points(rows, 4).half()):
+        for company in ({}, {"weight": torch.ones(x.shape[:-1], dtype=torch.bool)}, {"against": points(rows, 4)[:0]}):
+            value, gradient = value_and_gradient(lambda x, c=company: OBJECTIVES[name]()(x, **c).sum(), x)
+            assert value == 0
+            assert gradient.shape == x.shape
+            assert not gradient.any()
+    if name in HAVE_TERMS:
+        assert OBJECTIVES[name]()(points(rows, 4), reduction="none").tolist() == [0.0] * rows
+
+
+def test_no_rows_beside_a_queue_are_zero(points):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", uc.TooFewPointsWarning)
+        assert uc.KoLeo()(points(0, 3), against=points(5, 3)) == 0
+
+
+def test_too_few_rows_are_warned_of_once(points):
+    warn_too_few_points.cache_clear()
+    with pytest.warns(uc.TooFewPointsWarning, match="fewer than two points"):
+        uc.KoLeo()(points(1, 3))
+    uc.KoLeo()(points(1, 3))  # warnings are errors here
+    uc.sliced(points(1, 3), torch.tensor([[0, 1]]))
+
+
+def test_too_few_rows_are_refused_without_a_graph(points):
+    with pytest.raises(ValueError, match="expected two points or more, got 1"):
+        uc.KoLeo().value_and_gradient(points(1, 3))
 
 
 def test_one_row_against_a_queue_is_enough(points):

@@ -8,13 +8,14 @@ from typing import Any
 from unclump._checks import check_choice
 from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
 from unclump.objectives._base import Objective
-from unclump.objectives.energy import MMD, Energy, Uniformity, energy, mmd, uniformity
+from unclump.objectives.energy import MMD, Energy, energy, mmd
 from unclump.objectives.lloyd import Lloyd, lloyd
 from unclump.objectives.nearest import KoLeo, MaxMin, koleo, max_min
 from unclump.objectives.polarization import Polarization, polarization
 from unclump.objectives.sigreg import SIGReg, sigreg
 from unclump.objectives.sliced import SSW, Sliced, sliced, ssw
 from unclump.objectives.spectral import LogDet, log_det
+from unclump.objectives.uniformity import Uniformity, alignment, uniformity
 from unclump.objectives.variance import SphericalVariance, negative_spherical_variance
 from unclump.objectives.visreg import VISReg, visreg
 
@@ -102,6 +103,7 @@ __all__ = [
     "SphericalVariance",
     "Uniformity",
     "VISReg",
+    "alignment",
     "energy",
     "koleo",
     "list_objectives",

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unclump._checks import check_choice, check_points, check_same_dimension
+from unclump._checks import check_choice, check_points, check_same_dimension, warn_too_few_points
 from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here, shown
@@ -79,6 +79,8 @@ class Objective(nn.Module):
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective of the embeddings, alone or in the company of others.
 
+        Of fewer than two points, as a last batch may have, it is zero and part of the graph, with a warning once.
+
         Args:
             embeddings: Of shape (..., n, d), of any norm: separate sets of points, with an objective each.
             against: A queue of other embeddings, which do not move: no gradient flows to them. Objectives that are a
@@ -104,6 +106,11 @@ class Objective(nn.Module):
         """The objective, and the gradient by the embeddings of its sum over sets, without a graph."""
         with torch.no_grad():
             x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, None, None)
+            if not call.has_points:
+                raise ValueError(
+                    f"expected two points or more, got {call.ranks.total} on {call.ranks.size} ranks: "
+                    "a single point has nothing to keep apart from; pass more rows"
+                )
             value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
             pull = Pull(vectors, scale if scale.numel() > 0 else None)
             gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
@@ -112,7 +119,13 @@ class Objective(nn.Module):
     def _run(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
     ) -> Tensor:
-        return _evaluate(*self._prepare(embeddings, against, weight, reduction, draw))[0]
+        arguments = self._prepare(embeddings, against, weight, reduction, draw)
+        x, call = arguments[0], arguments[-1]
+        if call.has_points:
+            return _evaluate(*arguments)[0]
+        if not torch.compiler.is_compiling():
+            warn_too_few_points()
+        return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
 
     def _prepare(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
@@ -128,7 +141,7 @@ class Objective(nn.Module):
                     "expected reduction='mean' or 'sum' with gather, got 'none': the terms of other ranks are away"
                 )
             embeddings, group, gradients_averaged = rows_here(embeddings, self.gather)
-        check_points(embeddings, at_least=self.fewest if against is None and self.gather is False else 0)
+        check_points(embeddings, at_least=0)
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             embeddings = full_precision(embeddings)
         ranks = Alone([embeddings.shape[-2]])
@@ -140,14 +153,14 @@ class Objective(nn.Module):
             weight = self._checked(weight, embeddings)
         if group is not None:
             ranks = self._ranks(embeddings, against, weight, group)
-        if against is not None or self.gather is not False:
-            self._check_company(embeddings, against, ranks)
+        fixed = 0 if against is None else against.shape[-2]
+        has_points = ranks.total > 0 and ranks.total + fixed >= self.fewest
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
         scale = float(ranks.size) if gradients_averaged else 1.0
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
-        return embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale)
+        return embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale, has_points)
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
         """The random part of a call, one for all sets; None where there is none."""
@@ -215,14 +228,6 @@ class Objective(nn.Module):
         fixed = 0 if against is None else against.shape[-2]
         return Ranks(x, group, self, fixed, weight is None, x.requires_grad and torch.is_grad_enabled())
 
-    def _check_company(self, x: Tensor, against: Tensor | None, ranks: Alone) -> None:
-        fixed = 0 if against is None else against.shape[-2]
-        if ranks.total == 0 or ranks.total + fixed < self.fewest:
-            raise ValueError(
-                f"expected two points or more, got {ranks.total} on {ranks.size} ranks, and {fixed} to keep them from: "
-                "a single point has nothing to keep apart from; pass more rows"
-            )
-
     def extra_repr(self) -> str:
         choices = [f"{name}={getattr(self, name)!r}" for name in self.choices]
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
@@ -238,6 +243,8 @@ class _Call:
     needs_grad: bool
     scale: float
     """Of the gradient."""
+    has_points: bool
+    """Whether there are enough of them, on all ranks."""
 
 
 class _Evaluate(torch.autograd.Function):

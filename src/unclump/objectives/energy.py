@@ -11,7 +11,7 @@ from unclump._checks import check_kernel
 from unclump._precision import narrow
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
-from unclump.kernels import Gaussian, Kernel, Relative, Riesz, kernel_by_name, kernel_mean, name_of
+from unclump.kernels import Gaussian, Kernel, Riesz, kernel_by_name, kernel_mean, name_of
 from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.dispatch import register
@@ -40,30 +40,6 @@ def energy(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*set
         tensor(0.7071)
     """
     result: Tensor = Energy(kernel)(x)
-    return result
-
-
-def uniformity(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
-    r"""Logarithm of the mean of the kernel over all pairs, each point with itself among them.
-
-    .. math:: \mathcal{L}_{WI}(x) = \log \frac{1}{n^2} \sum_{i=1}^n \sum_{j=1}^n k(x_i, x_j)
-
-    The uniformity loss of [1]. With :math:`t = \sum_i k(x_i, x_i)` it is tied to `energy` by
-    :math:`\exp \mathcal{L}_{WI} = \frac{n-1}{n} \mathcal{L}_{MHE} + t / n^2`.
-
-    Args:
-        x: Points, n >= 2, in separate sets; only their directions count.
-        kernel: One that is positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted `Riesz`.
-
-    References:
-        [1] Wang and Isola. Understanding Contrastive Representation Learning through Alignment and Uniformity on the
-        Hypersphere. ICML 2020.
-
-    Example:
-        >>> uniformity(torch.eye(3), Gaussian())  # log((3 e + 6) / 9)
-        tensor(0.4528)
-    """
-    result: Tensor = Uniformity(kernel)(x)
     return result
 
 
@@ -116,7 +92,7 @@ def check_finite_self(kernel: Kernel) -> None:
         )
 
 
-def _sums_among(
+def sums_among(
     embeddings: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
     r"""For every point the weighted sum of the kernel over its others, on any rank, and the fixed points.
@@ -140,12 +116,12 @@ def _sums_among(
     return sums, None if gradient is None else Pull(tangent(x, gradient), inverse_norms)
 
 
-def _total(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
+def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
     """The weighted sum of all points' sums, on all ranks."""
     return others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=-1))
 
 
-def _pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
+def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
     """The sum of the weights of all pairs of a point and another or a fixed one."""
     return others.mass * others.mass - others.squares + others.fixed * others.mass
 
@@ -168,50 +144,22 @@ class Energy(Objective):
             fused = fused_mean_over_pairs(embeddings, self.kernel, needs_grad=needs_grad)
             if fused is not None:
                 return fused[0], None if fused[1] is None else Pull(fused[1])
-        sums, pull = _sums_among(embeddings, self.kernel, others, None, needs_grad)
-        pairs = _pairs_among(others)
-        value = _total(sums, others) / pairs
+        sums, pull = sums_among(embeddings, self.kernel, others, None, needs_grad)
+        pairs = pairs_among(others)
+        value = total_among(sums, others) / pairs
         value = narrow(value, sums.dtype) if self.kernel.may_overflow else value
         return value, None if pull is None else pull.times(torch.ones_like(value) / pairs)
 
     def terms(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        pairs = _pairs_among(others)
+        pairs = pairs_among(others)
         scale = others.mass / pairs
         if isinstance(pairs, Tensor) and isinstance(scale, Tensor):  # zero where there is no pair
             scale = torch.where(pairs > 0, scale, 0).unsqueeze(-1)
         weights = None if left is None else left * scale
-        sums, pull = _sums_among(embeddings, self.kernel, others, weights, left is not None)
+        sums, pull = sums_among(embeddings, self.kernel, others, weights, left is not None)
         return sums * scale, pull
-
-
-class Uniformity(Objective):
-    """`uniformity` of raw embeddings."""
-
-    choices = ("kernel",)
-    supports_weights = True
-
-    def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
-        super().__init__(gather=gather)
-        check_finite_self(kernel)
-        self.kernel = kernel
-        self.relative = Relative(kernel)  # k(x, y) / k(x, x): no sum overflows
-
-    def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
-    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        mass, itself = others.mass, others.squares  # each point with itself has the value one
-        fused = fused_mean_over_pairs(embeddings, self.relative, needs_grad=needs_grad) if others.is_alone else None
-        if fused is not None:
-            pairs = mass * (mass - 1)
-            total = pairs * fused[0] + itself
-            pull = None if fused[1] is None else Pull(fused[1]).times(pairs / total)
-        else:
-            sums, pull = _sums_among(embeddings, self.relative, others, None, needs_grad)
-            total = _total(sums, others) + itself
-            pull = None if pull is None else pull.times(1 / total)
-        return torch.log(total / (mass * mass + others.fixed * mass)) + self.kernel.log_self, pull
 
 
 class MMD(Energy):

@@ -1,0 +1,142 @@
+r"""Alignment and uniformity of contrastive learning: like points together, all points apart."""
+
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.linalg import vector_norm
+
+from unclump._checks import check_number, check_points, check_positive
+from unclump.distributed.ranks import Gather
+from unclump.kernels import Gaussian, Kernel, Relative
+from unclump.objectives._base import Objective, Pull
+from unclump.objectives._others import Others
+from unclump.objectives.energy import check_finite_self, pairs_among, sums_among, total_among
+from unclump.ops.kernel_sum import fused_mean_over_pairs
+from unclump.ops.project import project
+
+
+def uniformity(
+    x: Float[Tensor, "*sets n d"], t: float = 2.0, *, kernel: Kernel | None = None, diagonal: bool = False
+) -> Float[Tensor, "*sets"]:
+    r"""Logarithm of the mean over pairs of a Gaussian of their distance: the uniformity loss of [1].
+
+    .. math:: \mathcal{L}_{uniform}(x) = \log \frac{2}{n(n-1)} \sum_{i < j} e^{-t \lVert x_i - x_j \rVert^2}
+
+    It is finite also where the sum underflows. The paper has another kernel, and the pairs of each point with itself
+    in the mean: with ``diagonal=True`` it is
+
+    .. math:: \mathcal{L}_{WI}(x) = \log \frac{1}{n^2} \sum_{i=1}^n \sum_{j=1}^n k(x_i, x_j),
+
+    tied to `energy` by :math:`e^{\mathcal{L}_{WI}} = \frac{n-1}{n} \mathcal{L}_{MHE} + \frac1{n^2} \sum_i k(x_i, x_i)`.
+
+    Args:
+        x: Points, n >= 2, in separate sets; only their directions count.
+        t: How sharp the Gaussian is.
+        kernel: Another one instead, positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted
+            `Riesz`; then `t` is not used. ``Gaussian(gamma=1.0)`` is the paper's.
+        diagonal: Whether the pair of each point with itself counts.
+
+    References:
+        [1] Wang and Isola. Understanding Contrastive Representation Learning through Alignment and Uniformity on the
+        Hypersphere. ICML 2020.
+
+    Example:
+        >>> uniformity(torch.eye(3))  # squared chords of two, times minus two
+        tensor(-4.0000)
+        >>> uniformity(torch.eye(3), kernel=Gaussian(gamma=1.0), diagonal=True)  # log((3 e + 6) / 9)
+        tensor(0.4528)
+    """
+    result: Tensor = Uniformity(t, kernel=kernel, diagonal=diagonal)(x)
+    return result
+
+
+def alignment(x: Float[Tensor, "*sets n d"], y: Float[Tensor, "*sets n d"], alpha: float = 2.0) -> Float[Tensor, ""]:
+    r"""Mean distance between two views of the same inputs, to a power: the alignment loss that goes with `uniformity`.
+
+    .. math:: \mathcal{L}_{align}(x, y) = \frac1n \sum_{i=1}^n \lVert x_i - y_i \rVert^\alpha
+
+    Args:
+        x: One view of every input; only the rows' directions count.
+        y: The other view, row by row.
+        alpha: The power, at least one.
+
+    References:
+        Wang and Isola. Understanding Contrastive Representation Learning through Alignment and Uniformity on the
+        Hypersphere. ICML 2020.
+
+    Example:
+        >>> alignment(torch.eye(2), torch.eye(2).flip(0))  # all pairs are orthogonal
+        tensor(2.0000)
+    """
+    check_points(x)
+    check_points(y)
+    if x.shape != y.shape:
+        raise ValueError(f"expected a row of y for every row of x, got shapes {tuple(x.shape)} and {tuple(y.shape)}")
+    check_number("alpha", alpha)
+    if alpha < 1:
+        raise ValueError(f"expected alpha >= 1, got {alpha}; below, the gradient is infinite where rows coincide")
+    distance: Tensor = vector_norm(project(x) - project(y), dim=-1)
+    return distance.pow(alpha).mean()
+
+
+class Uniformity(Objective):
+    """`uniformity` of raw embeddings.
+
+    Args:
+        t: How sharp the Gaussian is.
+        kernel: Another kernel; then `t` is not used. The paper's is ``Gaussian(gamma=1.0)``, with the diagonal.
+        diagonal: Whether the pair of each point with itself counts.
+    """
+
+    supports_weights = True
+
+    def __init__(
+        self, t: float = 2.0, *, kernel: Kernel | None = None, diagonal: bool = False, gather: Gather = False
+    ) -> None:
+        super().__init__(gather=gather)
+        if kernel is None:
+            check_positive("t", t)
+        else:
+            check_finite_self(kernel)
+        self.choices = ("t" if kernel is None else "kernel", "diagonal")
+        self.t, self.kernel, self.diagonal = t, kernel, diagonal
+        self.relative = Relative(Gaussian(2 * t) if kernel is None else kernel)  # k(x, y) / k(x, x): no sum overflows
+        self.log_self = 0.0 if kernel is None else kernel.log_self
+        self.least = float(self.relative(torch.tensor(4.0, dtype=torch.float64)))
+        if not diagonal and self.least < torch.finfo(torch.float64).tiny:
+            raise ValueError(
+                f"expected a kernel that opposite points do not make zero, got "
+                f"{f't={t:g}' if kernel is None else kernel}; use t <= 175, or MaxMin, which is the limit of large t"
+            )
+
+    def loss(
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+        # A sharp kernel may underflow in single precision for all pairs at once, where no pair with itself counts.
+        if embeddings.dtype == torch.float32 and not self.diagonal and self.least < 1e-30:
+            value, pull = self._log_mean(embeddings.double(), _doubled(others), needs_grad)
+            if pull is not None and pull.scale is not None:
+                pull = Pull((pull.vectors * pull.scale).float())
+            return value.float(), pull
+        return self._log_mean(embeddings, others, needs_grad)
+
+    def _log_mean(
+        self, embeddings: Float[Tensor, "*sets n d"], others: Others, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+        pairs, itself = pairs_among(others), others.squares if self.diagonal else 0.0  # with itself it is one
+        fused = fused_mean_over_pairs(embeddings, self.relative, needs_grad=needs_grad) if others.is_alone else None
+        if fused is not None:
+            total = pairs * fused[0] + itself
+            pull = None if fused[1] is None else Pull(fused[1]).times(pairs / total)
+        else:
+            sums, pull = sums_among(embeddings, self.relative, others, None, needs_grad)
+            total = total_among(sums, others) + itself
+            pull = None if pull is None else pull.times(1 / total)
+        return torch.log(total / (pairs + itself)) + self.log_self, pull
+
+
+def _doubled(others: Others) -> Others:
+    against, weight = (None if part is None else part.double() for part in (others.against, others.weight))
+    return replace(others, against=against, weight=weight)
