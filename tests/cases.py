@@ -29,6 +29,7 @@ OBJECTIVES = {
     **{f"KoLeo({distance})": lambda distance=distance: uc.KoLeo(distance=distance)
        for distance in ("chordal", "geodesic")},
     **{f"Energy({kernel})": lambda kernel=kernel: uc.Energy(kernel) for kernel in KERNELS},
+    "FramePotential": lambda: uc.Energy(uc.FramePotential()),
     "Uniformity": uc.Uniformity,
     "Uniformity(Gaussian)": lambda: uc.Uniformity(kernel=uc.Gaussian(2.0), diagonal=True),
     "Uniformity(Laplace)": lambda: uc.Uniformity(kernel=uc.Laplace(), diagonal=True),

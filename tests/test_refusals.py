@@ -97,7 +97,7 @@ def test_measures_name_the_rows_that_have_no_direction(measure):
             TypeError,
             r"^expected s to be a number, got str",
         ),
-        (lambda: uc.objective("energy", kernel="gauss"), ValueError, r"'gaussian', 'laplace', 'riesz', got 'gauss'"),
+        (lambda: uc.objective("energy", kernel="gauss"), ValueError, r"'riesz', 'frame_potential', got 'gauss'"),
         (lambda: uc.great_circles(0, 3), ValueError, r"circles >= 1, got 0"),
         (lambda: uc.axis_circles(2, 1), ValueError, r"d >= 2, got 1"),
         (lambda: uc.covering_radius(torch.eye(3), samples=0), ValueError, r"samples >= 1, got 0"),

@@ -255,6 +255,39 @@ class Riesz(Kernel):
 
 
 @dataclass(frozen=True)
+class FramePotential(Kernel):
+    r"""The squared cosine :math:`k(x, y) = \langle x, y \rangle^2`: least where points are orthogonal.
+
+    Its energy, the frame potential of [1], is at least :math:`(n/d - 1) / (n - 1)`, which tight frames have. As a
+    regulariser of embeddings it is the second moment of [2]. It does not tell a point from its antipode, and tight
+    frames may hold a point twice: duplicates need not part.
+
+    References:
+        [1] Benedetto and Fickus. Finite normalized tight frames. Advances in Computational Mathematics 2003.
+        [2] Zhang et al. Learning spread-out local feature descriptors. ICCV 2017.
+
+    Example:
+        >>> FramePotential()(torch.tensor([0.0, 2.0, 4.0]))  # coinciding, orthogonal, antipodal
+        tensor([1., 0., 1.])
+    """
+
+    @property
+    def distance(self) -> str:  # type: ignore[override]
+        """The squared chord gives the cosine."""
+        return "chordal"
+
+    def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return (1 - r2 / 2).square()
+
+    def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        return r2 / 2 - 1
+
+    @property
+    def may_overflow(self) -> bool:
+        return False
+
+
+@dataclass(frozen=True)
 class Relative(Kernel):
     """k(x, y) / k(x, x): one at coinciding points, and never more."""
 
@@ -331,7 +364,8 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
 
     The chordal Gaussian has the closed form :math:`\Gamma(\tfrac d2) (\tfrac\gamma2)^{1 - d/2} I_{d/2-1}(\gamma)`,
     evaluated as the hypergeometric function 0F1, where neither factor overflows; the chordal Riesz kernel is a ratio
-    of Beta functions, since :math:`r^2 / 4` is Beta distributed; the others are integrated numerically.
+    of Beta functions, since :math:`r^2 / 4` is Beta distributed; the squared cosine has the mean 1/d; the others are
+    integrated numerically.
 
     Infinite for Riesz kernels with s >= d - 1, unless shifted.
 
@@ -349,6 +383,8 @@ def _cached_mean(kernel: Kernel, d: int) -> float:
     a = (d - 1) / 2  # r2 / 4 ~ Beta(a, a)
     if isinstance(kernel, Riesz) and kernel.distance != "shifted" and kernel.s >= d - 1:
         return math.inf
+    if isinstance(kernel, FramePotential):
+        return 1 / d
     if isinstance(kernel, Gaussian) and kernel.distance == "chordal":
         return float(special.hyp0f1(d / 2, kernel.gamma**2 / 4))
     if isinstance(kernel, Riesz) and kernel.distance == "chordal":

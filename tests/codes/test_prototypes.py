@@ -259,3 +259,16 @@ def test_examples_of_the_page_run(example, capsys):
 def test_bad_arguments_are_refused(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+def test_ignored_labels_do_not_count(points):
+    """As in cross-entropy, whose default they have."""
+    head, outputs = PrototypeHead(points(4, 3)), points(6, 3).requires_grad_()
+    labels = torch.tensor([0, -100, 3, 1, -100, 2])
+    kept = labels >= 0
+    loss = head.loss(outputs, labels)
+    assert_close(loss, head.loss(outputs[kept], labels[kept]))
+    assert_close(head.loss(outputs, labels.clamp_min(-1), ignore_index=-1), loss)
+    (gradient,) = torch.autograd.grad(loss, outputs)
+    assert not gradient[~kept].any()
+    assert head.loss(outputs, torch.full((6,), -100)) == 0

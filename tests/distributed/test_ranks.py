@@ -33,7 +33,9 @@ def run(processes, program, folder):
 
 def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     """And a run that three began is one that two can end."""
-    everything = "objectives,company,measures,training,draws,ties,groups,dtensor,differences_are_refused,too_few_points,disperse"
+    everything = (
+        "objectives,company,measures,training,draws,ties,groups,dtensor,differences_are_refused,too_few_points,disperse"
+    )
     run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died

@@ -108,6 +108,8 @@ def test_value_and_gradient_are_finite(name, given):
 @each_objective
 def test_coinciding_rows_come_apart(name):
     """Within 200 steps of SphereAdam; but for the spherical variance, which cannot see them."""
+    if name == "FramePotential":
+        pytest.skip("a tight frame may hold a point twice: see test_frame_potential.py")
     degrees = separation_after(name)
     assert degrees == 0 if name in KEEPS_DUPLICATES else degrees > 0.1
 

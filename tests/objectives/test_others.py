@@ -14,8 +14,8 @@ each_objective = pytest.mark.parametrize("name", FEW)
 each_kernel = pytest.mark.parametrize("kernel", KERNELS[::3], ids=repr)
 
 MEANS_OVER_POINTS = (uc.MaxMin, uc.KoLeo, uc.Energy, uc.Uniformity)  # MMD is an Energy
-HAVE_TERMS = {name for name in OBJECTIVES if name.startswith(("MaxMin", "KoLeo", "Energy", "MMD", "Sliced"))}
-TAKE_WEIGHTS = {name for name in OBJECTIVES if not name.startswith(("Lloyd", "Sliced", "SSW", "LogDet"))}
+HAVE_TERMS = {name for name in OBJECTIVES if name.startswith(("MaxMin", "KoLeo", "Energy", "Frame", "MMD", "Sliced"))}
+TAKE_WEIGHTS = {name for name in OBJECTIVES if not name.startswith(("Lloyd", "LogDet"))}
 
 
 def among(name, x, **company):
@@ -43,7 +43,7 @@ def test_whole_weights_count_rows_or_are_refused(name, points):
         return
     value, gradient = among(name, x, weight=weight)
     assert_close(among(name, x, weight=3 * weight), (value, gradient))
-    if name.startswith(("Uniformity(", "SphericalVariance", "Polarization(Laplace)")):
+    if name.startswith(("Uniformity(", "SSW", "SphericalVariance", "Polarization(Laplace)")):
         twice = torch.tensor([0, 1, 1, 2, 4, 5])
         assert_close(value, OBJECTIVES[name]()(x[twice]), atol=1e-7, rtol=1e-7)
 

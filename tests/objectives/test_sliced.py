@@ -64,6 +64,38 @@ def test_ssw_is_that_of_pot_with_the_same_circles(points, circles):
         assert_close(ssw(x, some).item(), float(theirs) ** 2, rtol=1e-9, atol=0)
 
 
+def test_weighted_ssw_is_that_of_pot(points, circles):
+    """Circle by circle, weights in the order of the angles: POT sorts the angles, and leaves weights as they come."""
+    x, some, weight = points(9, 4), circles(5, 4), torch.rand(9, dtype=torch.float64) + 0.1
+    theirs = []
+    for theta in circle_angles(x, some):
+        turns, order = ((theta + math.pi) / (2 * math.pi)).sort()
+        shares = (weight / weight.sum())[order]
+        theirs.append(ot.semidiscrete_wasserstein2_unif_circle(turns.numpy(), shares.numpy()).item())
+    objective = SSW(5)
+    objective.draw = lambda _: some
+    assert_close(objective(x, weight=weight).item(), np.mean(theirs), rtol=1e-9, atol=0)
+
+
+@pytest.mark.parametrize("make", [Sliced, SSW])
+def test_weighted_gradients_match_finite_differences(make, points, circles):
+    x, queue, weight = points(6, 4).requires_grad_(), points(3, 4), torch.rand(6, dtype=torch.float64)
+    weight[2], some, objective = 0, circles(3, 4), make(3)
+    objective.draw = lambda _: some
+    assert torch.autograd.gradcheck(lambda x: objective(x, weight=weight, against=queue), x)
+
+
+def test_terms_of_weighted_points_have_the_objective_as_weighted_mean(points, circles):
+    x, weight, some, objective = points(6, 4), torch.rand(6, dtype=torch.float64), circles(3, 4), Sliced(3)
+    objective.draw = lambda _: some
+    terms = objective(x, weight=weight, reduction="none")
+    assert_close((weight @ terms) / weight.sum(), objective(x, weight=weight))
+    assert_close(weight @ terms, objective(x, weight=weight, reduction="sum"))
+    pull = torch.rand(6, dtype=torch.float64)
+    function = lambda x: objective(x, weight=weight, reduction="none") @ pull  # noqa: E731
+    assert torch.autograd.gradcheck(function, x.requires_grad_())
+
+
 def test_regular_polygons_are_even_and_nothing_is_evener(circles):
     theta = 2 * math.pi * torch.arange(6, dtype=torch.float64) / 6
     hexagon = torch.stack([theta.cos(), theta.sin()], dim=-1)

@@ -4,8 +4,8 @@ import argparse
 from pathlib import Path
 
 OBJECTIVES = (
-    "max_min", "koleo", "energy", "uniformity", "mmd", "lloyd", "sliced", "ssw", "log_det", "polarization",
-    "spherical_variance",
+    "max_min", "koleo", "energy", "frame_potential", "uniformity", "mmd", "lloyd", "sliced", "ssw", "log_det",
+    "polarization", "spherical_variance",
 )  # fmt: skip
 """The names of `unclump.list_objectives`, which would import torch."""
 

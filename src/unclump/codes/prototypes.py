@@ -170,12 +170,21 @@ class PrototypeHead(nn.Module):
         with exact_products(outputs.device):
             return project(outputs) @ project(self.prototypes).mT
 
-    def loss(self, outputs: Float[Tensor, "batch d"], labels: Int[Tensor, " batch"]) -> Float[Tensor, ""]:
-        """The `squared_cosine_loss` of the outputs to the prototypes of their labels."""
+    def loss(
+        self, outputs: Float[Tensor, "batch d"], labels: Int[Tensor, " batch"], *, ignore_index: int = -100
+    ) -> Float[Tensor, ""]:
+        """The `squared_cosine_loss` of the outputs to the prototypes of their labels.
+
+        Outputs whose label is `ignore_index` do not count, as in `torch.nn.functional.cross_entropy`; the loss of a
+        batch of nothing else is zero.
+        """
         self._check(outputs)
         _check_labels(labels, outputs)
+        counts = labels != ignore_index
         # embedding() rejects labels out of range without a GPU synchronisation; indexing would accept -1.
-        return squared_cosine_loss(project(outputs), embedding(labels, project(self.prototypes)))
+        targets = embedding(torch.where(counts, labels, 0), project(self.prototypes))
+        terms = (chord(project(outputs), targets).square() / 2).square()
+        return torch.where(counts, terms, 0).sum() / counts.sum().clamp_min(1)
 
     def predict(self, outputs: Float[Tensor, "batch d"]) -> Int[Tensor, " batch"]:
         """The class of the nearest prototype."""

@@ -4,7 +4,7 @@ Rows are circles, columns are points: (k, n).
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count
@@ -103,28 +103,29 @@ def even_angles(
 
 
 def unevenness(
-    angles: Float[Tensor, "*sets n"], mask: Bool[Tensor, "*#sets n"] | None = None
+    angles: Float[Tensor, "*sets n"], weight: Float[Tensor, "*#sets n"] | None = None
 ) -> Float[Tensor, "*sets n"]:
     r"""How far each angle is from its place in the nearest evenly spaced configuration, :math:`\theta - \hat\theta`.
 
     The nearest one keeps the order of the angles and their mean:
     :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in any order. It does not
-    matter where the circle is cut. Angles that are masked take no part, and give zero.
+    matter where the circle is cut. With weights every angle has the middle of an arc as long as its part of their sum.
+    Angles of weight zero take no part, and give zero.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
         >>> unevenness(torch.tensor([[0.1, -0.1]])) / torch.pi  # two points belong half a circle apart
         tensor([[-0.4682,  0.4682]])
     """
-    if mask is None:
+    if weight is None:
         order = angles.argsort(dim=-1)
         places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
-    count = mask.sum(dim=-1, keepdim=True).clamp_min(1).to(angles.dtype)
-    order = torch.where(mask, angles, torch.inf).argsort(dim=-1)
-    ranks = torch.arange(angles.shape[-1], dtype=angles.dtype, device=angles.device)
-    places = ((2 * ranks + 1 - count) * (torch.pi / count)).expand_as(angles)
-    mean = torch.where(mask, angles, 0).sum(dim=-1, keepdim=True) / count
+    total = weight.sum(dim=-1, keepdim=True)
+    order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
+    arcs = weight.expand_as(angles).gather(-1, order)
+    places = (2 * arcs.cumsum(dim=-1) - arcs - total) * (torch.pi / total)
+    mean = (weight * angles).sum(dim=-1, keepdim=True) / total
     placed = torch.empty_like(angles).scatter_(-1, order, places)
-    return torch.where(mask, angles - mean - placed, 0)
+    return torch.where(weight != 0, angles - mean - placed, 0)

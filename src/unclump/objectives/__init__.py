@@ -1,12 +1,13 @@
 """Every dispersion objective, as a function of points on the sphere, as a module of raw embeddings, and by name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import partial
 from inspect import signature
 from typing import Any
 
 from unclump._checks import check_choice
-from unclump.kernels import Gaussian, Kernel, Laplace, Riesz
+from unclump.kernels import FramePotential, Gaussian, Kernel, Laplace, Riesz
 from unclump.objectives._base import Objective
 from unclump.objectives.energy import MMD, Energy, energy, mmd
 from unclump.objectives.lloyd import Lloyd, lloyd
@@ -19,10 +20,11 @@ from unclump.objectives.uniformity import Uniformity, alignment, uniformity
 from unclump.objectives.variance import SphericalVariance, negative_spherical_variance
 from unclump.objectives.visreg import VISReg, visreg
 
-_OBJECTIVES: dict[str, type[Objective]] = {
+_OBJECTIVES: dict[str, Callable[..., Objective]] = {
     "max_min": MaxMin,
     "koleo": KoLeo,
     "energy": Energy,
+    "frame_potential": partial(Energy, FramePotential()),
     "uniformity": Uniformity,
     "mmd": MMD,
     "lloyd": Lloyd,
@@ -32,7 +34,12 @@ _OBJECTIVES: dict[str, type[Objective]] = {
     "polarization": Polarization,
     "spherical_variance": SphericalVariance,
 }
-_KERNELS: dict[str, type[Kernel]] = {"gaussian": Gaussian, "laplace": Laplace, "riesz": Riesz}
+_KERNELS: dict[str, type[Kernel]] = {
+    "gaussian": Gaussian,
+    "laplace": Laplace,
+    "riesz": Riesz,
+    "frame_potential": FramePotential,
+}
 
 
 def list_objectives() -> tuple[str, ...]:
@@ -75,7 +82,7 @@ def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
     return _KERNELS[name](**options)
 
 
-def _check_taken(what: str, made: type, options: Mapping[str, Any]) -> None:
+def _check_taken(what: str, made: Callable[..., Any], options: Mapping[str, Any]) -> None:
     """Refuse options that it does not have; of their values it knows best itself."""
     parameters = signature(made).parameters.values()
     taken = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]

@@ -216,7 +216,7 @@ class Objective(nn.Module):
         if not self.supports_weights:
             raise TypeError(
                 f"expected weight as a boolean mask, got {weight.dtype}: in {type(self).__name__} a point is there or "
-                "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Polarization"
+                "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Sliced, SSW, Polarization"
             )
         return torch.where(weight >= 0, weight.to(x.dtype), torch.nan)
 

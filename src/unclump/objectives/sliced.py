@@ -79,6 +79,9 @@ def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: s
 class Sliced(Objective):
     """`sliced` of raw embeddings, with new random circles at every call.
 
+    With weights the even places are the middles of arcs whose lengths are the points' parts of the whole, and each term
+    counts with its weight: `SSW` is then the distance of the weighted points to the uniform distribution.
+
     Args:
         circles: How many circles a call draws.
         axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, the same on average
@@ -91,6 +94,7 @@ class Sliced(Objective):
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_unit_queue = needs_zero_rows = False
+    supports_weights = True
 
     def __init__(
         self,
@@ -119,11 +123,14 @@ class Sliced(Objective):
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         if others.is_alone and (fused := fused_distance(embeddings, draw)) is not None:
             return fused[0], Pull(fused[1])
-        along, gap = self._gaps(embeddings, others, draw)
-        value = vector_norm(gap, dim=(-2, -1)).square_() / (2 * len(draw) * self.count(others))
+        along, gap, weight = self._gaps(embeddings, others, draw)
+        roots = gap if weight is None else weight.sqrt().unsqueeze(-2) * gap
+        value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * len(draw) * self.count(others))
         if not needs_grad:
             return value, None
-        pull = Pull(coefficients(embeddings, along, self._own(gap, others)))
+        own = self._own(gap, others)
+        weighted = own if others.weight is None else others.weight.unsqueeze(-2) * own
+        pull = Pull(coefficients(embeddings, along, weighted))
         return value, pull.times(torch.ones_like(value) / (len(draw) * self.count(others)))
 
     def terms(
@@ -133,16 +140,16 @@ class Sliced(Objective):
         draw: Circles,
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        along, gap = self._gaps(embeddings, others, draw)
+        along, gap, _ = self._gaps(embeddings, others, draw)
         own = self._own(gap, others)
         terms = own.square().sum(dim=-2) / (2 * len(draw))
         if left is None:
             return terms, None
         weighted = left.unsqueeze(-2) * own
-        count = gap.shape[-1] if others.mask is None else others.mask.sum(dim=-1)[..., None, None] + others.fixed
-        weighted = weighted - weighted.sum(dim=-1, keepdim=True) / count  # the mean angle moves with each of them
-        if others.mask is not None:
-            weighted = weighted * others.mask.unsqueeze(-2)
+        share: Tensor | float = 1 / gap.shape[-1]
+        if others.weight is not None:
+            share = (others.weight / (others.weight.sum(dim=-1, keepdim=True) + others.fixed)).unsqueeze(-2)
+        weighted = weighted - share * weighted.sum(dim=-1, keepdim=True)  # the mean angle moves with each of them
         return terms, Pull(
             coefficients(embeddings, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
         )
@@ -157,8 +164,8 @@ class Sliced(Objective):
 
     def _gaps(
         self, embeddings: Tensor, others: Others, circles: Circles
-    ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"]]:
-        """The points' coordinates on the circles, and how far all angles are from even spacing.
+    ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"], Float[Tensor, "*sets m"] | None]:
+        """The points' coordinates on the circles, how far all angles are from even spacing, and all weights.
 
         Fixed points come first, then those of the ranks.
         """
@@ -166,11 +173,11 @@ class Sliced(Objective):
         if others.mask is not None:
             along = torch.where(others.mask[..., None, None, :], along, 0)
         angles = others.ranks.columns(_angles(along))
-        mask = None if others.mask is None else others.ranks.columns(others.mask)
+        weight = None if others.weight is None else others.ranks.columns(others.weight)
         if others.against is not None:
             angles = torch.cat([_angles(coordinates(others.against, circles)), angles], dim=-1)
-            mask = None if mask is None else pad(mask, (others.fixed, 0), value=True)
-        return along, gaps(angles, mask)
+            weight = None if weight is None else pad(weight, (others.fixed, 0), value=1.0)
+        return along, gaps(angles, weight), weight
 
     def _own(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
         """The gaps of the points of this process."""
@@ -210,6 +217,7 @@ class SSW(Sliced):
         factor = 2 / (2 * math.pi) ** 2
         if pull is not None:
             pull = pull.times(torch.full_like(value, factor))
-        return value * factor + 1 / (12 * self.count(others) ** 2), pull
+        cubes = others.mass if others.weight is None else others.ranks.sum(others.weight.pow(3).sum(dim=-1))
+        return value * factor + (cubes + others.fixed) / (12 * self.count(others) ** 3), pull
 
     terms = Objective.terms  # none: a squared distance to the uniform distribution is no mean over points

@@ -8,7 +8,7 @@ needed, nor a graph over the sort. Kept for the backward pass are the coefficien
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from unclump._precision import exact_products
@@ -25,14 +25,14 @@ def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor
         return circle_coordinates(x, circles)
 
 
-def _fake(angles: Tensor, mask: Tensor | None) -> Tensor:
+def _fake(angles: Tensor, weight: Tensor | None) -> Tensor:
     return torch.empty_like(angles)
 
 
-@register("even_spacing(Tensor angles, Tensor? mask) -> Tensor", _fake)
-def gaps(angles: Float[Tensor, "*sets k n"], mask: Bool[Tensor, "*sets n"] | None) -> Float[Tensor, "*sets k n"]:
-    """How far each angle is from its place in the nearest evenly spaced configuration; zero where masked."""
-    return unevenness(angles, None if mask is None else mask.unsqueeze(-2))
+@register("even_spacing(Tensor angles, Tensor? weight) -> Tensor", _fake)
+def gaps(angles: Float[Tensor, "*sets k n"], weight: Float[Tensor, "*sets n"] | None) -> Float[Tensor, "*sets k n"]:
+    """How far each angle is from its place in the nearest evenly spaced configuration; zero where its weight is."""
+    return unevenness(angles, None if weight is None else weight.unsqueeze(-2))
 
 
 def coefficients(
