@@ -153,8 +153,8 @@ class Objective(nn.Module):
             weight = self._checked(weight, embeddings)
         if group is not None:
             ranks = self._ranks(embeddings, against, weight, group)
-        fixed = 0 if against is None else against.shape[-2]
-        has_points = ranks.total > 0 and ranks.total + fixed >= self.fewest
+        rows = embeddings.shape[-2] if group is None else ranks.total
+        has_points = rows > 0 and rows + (0 if against is None else against.shape[-2]) >= self.fewest
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
         scale = float(ranks.size) if gradients_averaged else 1.0
         draw = self.draw(embeddings) if draw is None else draw
