@@ -22,7 +22,7 @@ COMMITMENT, RECONSTRUCTION = 0.25, 10.0  # weights of the losses beside that of 
 EVERY, DEAD = 50, 0.05  # steps between revivals; the part of an even share below which a code is dead
 SAMPLE = 512  # latents of a batch that are dispersed
 
-WANG_ISOLA = uc.Gaussian(4.0)  # exp(-2 |x - y|²) but for a factor, which the logarithm makes a constant
+UNIFORMITY = uc.Uniformity(kernel=uc.Gaussian(4.0), diagonal=True)  # with exp(-2 |x - y|²), but for a constant
 
 VARIANTS = {
     "none": {},
@@ -30,13 +30,13 @@ VARIANTS = {
     "cosine": {"cosine": True},
     "cosine, codebook dispersed": {"cosine": True, "codebook": uc.KoLeo(), "weight": 0.1},
     "cosine, latents dispersed (KoLeo)": {"cosine": True, "latents": uc.KoLeo(), "weight": 1.0},
-    "cosine, latents dispersed (Uniformity)": {"cosine": True, "latents": uc.Uniformity(WANG_ISOLA), "weight": 0.3},
+    "cosine, latents dispersed (Uniformity)": {"cosine": True, "latents": UNIFORMITY, "weight": 0.3},
     "averages, started at data": {"average": True, "start": "data"},
     "averages, dead codes to latents": {"average": True, "revive": "latents"},
     "cosine, dead codes to gaps": {"cosine": True, "revive": "gaps"},
     "cosine, dead codes to latents": {"cosine": True, "revive": "latents"},
     "cosine, dead codes to latents, latents dispersed (Uniformity)": {
-        "cosine": True, "revive": "latents", "latents": uc.Uniformity(WANG_ISOLA), "weight": 0.3,
+        "cosine": True, "revive": "latents", "latents": UNIFORMITY, "weight": 0.3,
     },
 }  # fmt: skip
 MEASURES = [
@@ -236,7 +236,7 @@ place for a code only where there are latents in it. The line:
 
 ```python
 latents = uc.project(encoder(patches))  # codes are projected, too
-loss = task + 0.3 * uc.Uniformity(uc.Gaussian(4.0))(latents[:512])
+loss = task + 0.3 * uc.Uniformity(kernel=uc.Gaussian(4.0), diagonal=True)(latents[:512])
 ```
 """
 
