@@ -45,6 +45,15 @@ def test_point_groups_are_groups_of_their_order(name):
     assert is_proper == bool((determinants == 1).all())
 
 
+@pytest.mark.parametrize("name", AXIAL + POLYHEDRAL)
+def test_inversion_is_where_it_should_be(name):
+    order = int("".join(filter(str.isdigit, name)) or 0)
+    expected = {"h": order % 2 == 0, "d": order % 2 == 1, "v": False}.get(name[-1], name[0] == "S" and order % 4 == 2)
+    if name in POLYHEDRAL:
+        expected = name.endswith("h")
+    assert any(np.allclose(element, -np.eye(3)) for element in point_group(name).elements) == expected
+
+
 @pytest.mark.parametrize(
     ("name", "axes", "circles"),
     [
