@@ -16,7 +16,6 @@ Writes results/weights.json, results/weights.png and docs/weights_results.md.
 
 import functools
 import statistics
-import sys
 from pathlib import Path
 
 import _trainings as trainings
@@ -271,7 +270,8 @@ def main(argv=None):
     print(text)
     if not results.quick:
         (Path(__file__).parents[1] / "docs/weights_results.md").write_text(text)
+    return summary
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
