@@ -152,10 +152,12 @@ def train_prototypes(seed, regularise, wrap, *, data, steps, d=32, batch=128, lr
 def warm_up_and_down(optimizer, steps):
     """The rate rises over a tenth of the steps, and falls to zero as a cosine."""
     rise = max(1, steps // 10)
-    return torch.optim.lr_scheduler.LambdaLR(
-        optimizer,
-        lambda now: min((now + 1) / rise, 0.5 + 0.5 * math.cos(math.pi * max(0, now - rise) / (steps - rise))),
-    )
+
+    def factor(now):
+        fall = max(0, now - rise) / max(1, steps - rise)
+        return min((now + 1) / rise, 0.5 + 0.5 * math.cos(math.pi * fall))
+
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, factor)
 
 
 def step(optimizer, schedule, loss, model):

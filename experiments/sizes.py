@@ -7,7 +7,6 @@ n: what a row would feel if the objective were its own term, not one of n. A wei
 stay the same as n grows. Writes results/sizes.json and docs/sizes.md.
 """
 
-import sys
 from pathlib import Path
 
 from _common import Results, clump, generator, markdown, product, where
@@ -80,12 +79,13 @@ def main(argv=None):
         one for one in settings if one["objective"].startswith(LINEAR) or one["n"] ** 2 * one["d"] <= results["most"]
     ]
     records = results.complete(few, run)
-    results.finish({})
+    summary = results.finish({})
     text = page(results, records)
     print(text)
     if not results.quick:
         (Path(__file__).parents[1] / "docs/sizes.md").write_text(text)
+    return summary
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

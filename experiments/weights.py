@@ -16,7 +16,6 @@ Writes results/weights.json, results/weights.png and docs/weights_results.md.
 
 import functools
 import statistics
-import sys
 from pathlib import Path
 
 import _trainings as trainings
@@ -30,8 +29,9 @@ import unclump as uc
 RECOMMENDED = {"Sliced": 0.3, "KoLeo": 0.1, "Uniformity": 0.1, "Balanced Sliced": 0.01}
 AROUND = [0.1, 0.316, 1.0, 3.16, 10.0]
 TRAININGS = {"language model": "validation loss", "contrastive": "1-NN error", "prototypes": "error"}
-FULL = {"seeds": 3, "rows": 2000, "steps": [400, 400, 600], "sizes": [1000, 10_000, 100_000], "size_steps": 60}
+FULL = {"seeds": 3, "rows": 2000, "steps": [400, 400, 600], "sizes": [1000, 10_000, 100_000], "size_steps": 100}
 QUICK = {"seeds": 2, "rows": 60, "steps": [3, 3, 3], "sizes": [40], "size_steps": 2}
+SENTENCES, FEW = 32, 8  # in a batch of the language model; few where tables may be large
 AT_MOST = 1024  # rows drawn for a step of a pairwise objective
 
 
@@ -86,11 +86,12 @@ def drawings(quick):
     return images, labels, drawers - drawers.min()
 
 
-def run(*, training, regulariser, weight, seed, steps, rows, quick):
+def run(*, training, regulariser, weight, seed, steps, rows, sentences, quick):
     torch.set_num_threads(1)
     extra = term(regulariser, weight, seed)
     if training == "language model":
-        found, table = trainings.train_language_model(seed, *extra, data=words(rows, quick), rows=rows, steps=steps)
+        data = words(rows, quick)
+        found, table = trainings.train_language_model(seed, *extra, data=data, rows=rows, steps=steps, batch=sentences)
     else:
         images, labels, drawers = drawings(quick)
         if training == "contrastive":  # other characters are for validation
@@ -108,7 +109,7 @@ def run(*, training, regulariser, weight, seed, steps, rows, quick):
 
 def settings(results):
     """All runs: without a term, at five weights, and at the recommended weight in other sizes."""
-    shared = {"quick": results.quick}
+    shared = {"quick": results.quick, "sentences": SENTENCES}
     seeds = list(range(results["seeds"]))
     listed = []
     for training, steps in zip(TRAININGS, results["steps"], strict=True):
@@ -118,7 +119,7 @@ def settings(results):
             listed += [{"regulariser": name, "weight": round(weight * factor, 6), "seed": seed, **fixed}
                        for factor in AROUND for seed in seeds]  # fmt: skip
     for size in results["sizes"]:
-        fixed = {"training": "language model", "steps": results["size_steps"], "rows": size, **shared}
+        fixed = {"training": "language model", "steps": results["size_steps"], "rows": size, **shared, "sentences": FEW}
         chosen = {"none": 0.0, **RECOMMENDED}
         listed += [{"regulariser": name, "weight": weight, "seed": seed, **fixed}
                    for name, weight in chosen.items() for seed in seeds]  # fmt: skip
@@ -235,7 +236,7 @@ variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
     parts.append(
         f"""## Tables of other sizes
 
-The language model, {results["size_steps"]} steps, at the recommended weights:
+The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights:
 
 {table}
 
@@ -271,7 +272,8 @@ def main(argv=None):
     print(text)
     if not results.quick:
         (Path(__file__).parents[1] / "docs/weights_results.md").write_text(text)
+    return summary
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -39,7 +39,7 @@ class Balanced(nn.Module):
         torch.nn.utils.parametrize.register_parametrization(model.tokens, "weight", uc.Balanced(uc.Sliced(13)))
     """
 
-    def __init__(self, objective: Objective, *, share: float = 0.1) -> None:
+    def __init__(self, objective: Objective, *, share: float = 0.01) -> None:
         super().__init__()
         if not isinstance(objective, Objective):
             raise TypeError(
