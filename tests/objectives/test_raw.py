@@ -314,7 +314,6 @@ def test_what_makes_no_sense_is_refused():
         (lambda: uc.VISReg(shape=-1.0), ValueError, "shape >= 0 and finite, got -1.0"),
         (lambda: uc.VISReg(scale=math.nan), ValueError, "scale to be a number, got NaN"),
         (lambda: uc.VISReg(generator=0), TypeError, "torch.Generator"),
-        (lambda: uc.VISReg()(rows(1, 3)), ValueError, "n >= 2"),
         (lambda: uc.VISReg()(x, weight=torch.ones(5)), TypeError, "a boolean mask"),
         (lambda: uc.SIGReg()(x, reduction="none"), ValueError, "SIGReg is no mean over points"),
         (lambda: uc.sigreg(x, torch.eye(2)), ValueError, "directions in the 3 dimensions of the points"),
