@@ -11,7 +11,7 @@ from unclump.codes.catalogue.published import Published, published
 from unclump.codes.constructions.exact import exact_code
 
 # Sizes in three dimensions whose published codes the search has not found yet: to be taken out when it does.
-MISSED = {82, 97, 103, 109, 110, 121}
+MISSED = {97, 109, 110, 121}
 CANDIDATE_RECORDS = {111, 119, 125}
 
 
