@@ -187,7 +187,8 @@ def main():
     if arguments.dispersing_worker:
         dispersing_worker(arguments.dispersing_worker)
         return
-    results = {} if arguments.part == "all" else json.loads(arguments.output.read_text())
+    kept = arguments.part != "all" and arguments.output.exists()  # the other part, of an earlier run
+    results = json.loads(arguments.output.read_text()) if kept else {}
     if arguments.part != "disperse":
         best = measure_training(arguments.rounds, arguments.steps)
         results |= {"n": N, "d": D, "batch": BATCH, "limits": limits(), "ms": best}
