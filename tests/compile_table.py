@@ -18,6 +18,7 @@ from tests.cases import value_and_gradient
 OBJECTIVES = [
     *(uc.objective(name) for name in uc.list_objectives() if name != "polarization"),
     uc.Polarization(samples=16, steps=2),
+    uc.KoLeo(k=2),
     uc.Energy(uc.Laplace()),
     uc.Sliced(3, axis_aligned=True),
     uc.SIGReg(3),

@@ -114,6 +114,36 @@ def check_company():
             close(gradient, here(expected[1], counts), torch.float64, name)
 
 
+def check_neighbours():
+    """Several nearest, and groups of consecutive rows of all ranks: within a rank, and across their ends."""
+    for rows, choices in (
+        ((9, 2, 4), {"k": 3}),
+        ((0, 8, 1), {"k": 2}),
+        ((8, 4, 8), {"k": 2, "group_size": 4}),
+        ((6, 6, 6), {"k": 2, "group_size": 9}),
+        ((4, 4, 4), {"group_size": 6}),
+        ((9, 0, 7), {"k": 3, "group_size": 4}),
+    ):
+        counts = rows[: dist.get_world_size()]
+        if sum(counts) % choices.get("group_size", 1):
+            choices["group_size"] = sum(counts)
+        for make in (uc.KoLeo, uc.MaxMin):
+            x, what = table(counts, torch.float64), f"{make.__name__}, {choices}, {counts}"
+            expected, gradient = value_and_gradient(make(**choices), x)
+            for gather, factor in ((True, dist.get_world_size()), (uc.Shards(), 1)):
+                found = value_and_gradient(make(**choices, gather=gather), here(x, counts))
+                close(found[0], expected, torch.float64, what)
+                close(found[1], factor * here(gradient, counts), torch.float64, what)
+    queue, counts = table((5, 4), torch.float64, twins=False), (6, 0, 7)[: dist.get_world_size()]
+    x, mask = table(counts, torch.float64), torch.arange(sum(counts)) % 3 > 0
+    for company in ({"against": queue}, {"against": queue, "weight": mask}, {"weight": mask}):
+        expected = value_and_gradient(lambda x, c=company: uc.KoLeo(k=3)(x, **c), x)
+        mine = {**company, **({"weight": here(mask, counts)} if "weight" in company else {})}
+        found = value_and_gradient(lambda x, c=mine: uc.KoLeo(k=3, gather=uc.Shards())(x, **c), here(x, counts))
+        close(found[0], expected[0], torch.float64, "KoLeo(k=3) in company")
+        close(found[1], here(expected[1], counts), torch.float64, "KoLeo(k=3) in company")
+
+
 def check_measures():
     for counts in (counts[: dist.get_world_size()] for counts in COUNTS[1:]):
         x = table(counts, torch.float64)

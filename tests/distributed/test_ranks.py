@@ -34,13 +34,14 @@ def run(processes, program, folder):
 def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     """And a run that three began is one that two can end."""
     everything = (
-        "objectives,company,measures,training,draws,ties,groups,dtensor,differences_are_refused,too_few_points,disperse"
+        "objectives,company,neighbours,measures,training,draws,ties,groups,dtensor,differences_are_refused,"
+        "too_few_points,disperse"
     )
     run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
-    again = "objectives,company,measures,training,dtensor,disperse"
+    again = "objectives,company,neighbours,measures,training,dtensor,disperse"
     run(2, ["-m", "tests.ranks", f"{again},fsdp,replicas,metric", str(tmp_path)], ROOT)
 
 
@@ -71,7 +72,8 @@ def test_examples_of_the_page_run(tmp_path):
 def test_one_process_needs_no_group(points):
     x = points(6, 4)
     assert_close(uc.KoLeo(gather=True)(x), uc.KoLeo()(x))
-    assert repr(uc.KoLeo(gather=True)) == "KoLeo(distance='chordal', neighbours='exact', gather=True)"
+    expected = "KoLeo(k=1, group_size=None, distance='chordal', neighbours='exact', gather=True)"
+    assert repr(uc.KoLeo(gather=True)) == expected
     assert repr(uc.SphericalVariance(gather=uc.Shards())) == "SphericalVariance(gather=Shards())"
 
 

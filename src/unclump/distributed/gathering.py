@@ -16,23 +16,26 @@ def nearest_among(
     x: Float[Tensor, "*sets n d"],
     ranks: Alone,
     *,
+    k: int = 1,
     fixed: Float[Tensor, "*sets m d"] | None = None,
     mask: Bool[Tensor, "*sets n"] | None = None,
     spare: int = 1,
-) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
-    """The nearest other of every point, on any rank or among fixed points: where it is, its number, and squared chord.
+) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
+    """The k nearest others of every point, on any rank or fixed: where they are, their numbers, and squared chords.
 
-    Numbers count through all ranks; fixed points have -1. Of several that are equally near on different ranks, the
-    first. With more than one rank there is one set.
+    Those of the first point come first, nearest first. Numbers count through all ranks; fixed points have -1. Of
+    several that are equally near on different ranks, the first. Where there are fewer than k, the rest are infinitely
+    far. With more than one rank there is one set.
 
     Args:
         x: Points on the sphere.
         ranks: The processes.
+        k: How many.
         fixed: More points, the same on all ranks.
         mask: False for points that are no neighbours.
         spare: See `nearest`. With none, on a single rank, the squared chord is only as exact as a product.
     """
-    search = select_nearest if spare == 0 and ranks.size == 1 else partial(nearest, spare=spare)
+    search = select_nearest if spare == 0 and k == ranks.size == 1 else partial(nearest, k=k, spare=spare)
     if fixed is None:
         table, first = x, 0
         numbers, r2 = search(x, mask=mask)
@@ -40,13 +43,39 @@ def nearest_among(
         table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
         present = None if mask is None else pad(mask, (first, 0), value=True)
         numbers, r2 = search(x, table, mask=present, itself=first)
-    points = take_rows(table, numbers.squeeze(-1))
+    points = take_rows(table, numbers.flatten(-2))
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
     for rank, (y, elsewhere) in ranks.ring(x, mask):
         index, chords = search(x, y, mask=elsewhere)
-        number = index + sum(ranks.counts[:rank])
-        nearer = (chords < r2) | ((chords == r2) & (number < numbers))
-        points = torch.where(nearer, take_rows(y, index.squeeze(-1)), points)
-        numbers, r2 = torch.where(nearer, number, numbers), torch.where(nearer, chords, r2)
-    return points, numbers, r2
+        numbers = torch.cat([numbers, index + sum(ranks.counts[:rank])], dim=1)
+        r2 = torch.cat([r2, chords], dim=1)
+        points = torch.cat([points.view(-1, k, x.shape[1]), take_rows(y, index.flatten()).view(-1, k, x.shape[1])], 1)
+        by_number = numbers.argsort(dim=1, stable=True)
+        nearer = r2.gather(1, by_number).nan_to_num(-1, torch.inf).argsort(dim=1, stable=True)  # a NaN remains
+        order = by_number.gather(1, nearer[:, :k])
+        numbers, r2 = numbers.gather(1, order), r2.gather(1, order)
+        points = points.gather(1, order.unsqueeze(2).expand(-1, -1, x.shape[1])).flatten(0, 1)
+    return points, numbers.flatten(-2).unsqueeze(-1), r2.flatten(-2).unsqueeze(-1)
+
+
+def nearest_in_groups(
+    x: Float[Tensor, "*sets n d"], ranks: Alone, *, k: int, group_size: int
+) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
+    """The same within groups of consecutive rows, which count through all ranks."""
+    if all(sum(ranks.counts[: rank + 1]) % group_size == 0 for rank in range(ranks.size)):  # every group is on one
+        table, before = x, ranks.before
+        index, r2 = nearest(x.reshape(-1, group_size, x.shape[-1]), k=k)
+        firsts = torch.arange(x.shape[-2], device=x.device) // group_size * group_size
+        numbers, r2 = index.view(*x.shape[:-1], k) + firsts.unsqueeze(-1), r2.view(*x.shape[:-1], k)
+    else:
+        table, before = ranks.rows(x), 0
+        numbers, r2 = x.new_empty(0, k, dtype=torch.long), x.new_empty(0, k)
+        start, stop = ranks.before, ranks.before + len(x)
+        for first in range(start // group_size * group_size, stop, group_size):
+            low, high = max(first, start), min(first + group_size, stop)
+            if low < high:
+                index, chords = nearest(table[low:high], table[first : first + group_size], k=k, itself=low - first)
+                numbers, r2 = torch.cat([numbers, index + first]), torch.cat([r2, chords])
+    points = take_rows(table, numbers.flatten(-2))
+    return points, (numbers + before).flatten(-2).unsqueeze(-1), r2.flatten(-2).unsqueeze(-1)

@@ -144,7 +144,7 @@ class Alone:
         return iter(())
 
     def add_back(
-        self, gradient: Float[Tensor, "*sets n d"], numbers: Int[Tensor, "*sets n"], values: Float[Tensor, "*sets n d"]
+        self, gradient: Float[Tensor, "*sets n d"], numbers: Int[Tensor, "*sets m"], values: Float[Tensor, "*sets m d"]
     ) -> Float[Tensor, "*sets n d"]:
         """The gradient, with values added, in place, to the rows of these numbers, which count through all ranks."""
         return add_rows(gradient, numbers, values)
@@ -235,7 +235,7 @@ class Ranks(Alone):
         return rank if self.group is None else dist.get_global_rank(self.group, rank)
 
     def add_back(
-        self, gradient: Float[Tensor, "n d"], numbers: Int[Tensor, " n"], values: Float[Tensor, "n d"]
+        self, gradient: Float[Tensor, "n d"], numbers: Int[Tensor, " m"], values: Float[Tensor, "m d"]
     ) -> Float[Tensor, "n d"]:
         order = numbers.argsort()
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)

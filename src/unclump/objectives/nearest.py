@@ -1,13 +1,13 @@
-r"""Objectives of the nearest neighbour: each point is pushed away from the one closest to it."""
+r"""Objectives of the nearest neighbours: each point is pushed away from the one, or the k, closest to it."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_choice
+from unclump._checks import check_choice, check_count
 from unclump._precision import take_rows
-from unclump.distributed.gathering import nearest_among
+from unclump.distributed.gathering import nearest_among, nearest_in_groups
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
 from unclump.objectives._base import Objective, Pull
@@ -19,14 +19,23 @@ from unclump.ops.project import project, unit_rows
 
 
 def max_min(
-    x: Float[Tensor, "*sets n d"], *, distance: str = "geodesic", neighbours: str = "exact"
+    x: Float[Tensor, "*sets n d"],
+    *,
+    k: int = 1,
+    group_size: int | None = None,
+    distance: str = "geodesic",
+    neighbours: str = "exact",
 ) -> Float[Tensor, "*sets"]:
     r"""Minus the mean distance of the points to their nearest neighbours.
 
-    .. math:: \mathcal{L}_{MM}(x) = -\frac1n \sum_{i=1}^n \min_{j \ne i} d(x_i, x_j)
+    .. math:: \mathcal{L}_{MM}(x) = -\frac1{nk} \sum_{i=1}^n \sum_{j \in N_k(i)} d(x_i, x_j)
+
+    with the k nearest other points N_k(i); for k = 1, the mean of the smallest distances.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
+        k: How many nearest neighbours every point is kept away from.
+        group_size: Neighbours are looked for among so many consecutive rows, of which a set is a multiple; None is all.
         distance: ``"geodesic"`` (the angle; MMA of [1]), ``"chordal"`` or ``"squared"``, the squared chord, which is
             twice the cosine distance of [2].
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
@@ -40,40 +49,49 @@ def max_min(
         >>> max_min(torch.eye(3), distance="geodesic")  # everyone's nearest is a right angle away
         tensor(-1.5708)
     """
-    result: Tensor = MaxMin(distance=distance, neighbours=neighbours)(x)
+    result: Tensor = MaxMin(k=k, group_size=group_size, distance=distance, neighbours=neighbours)(x)
     return result
 
 
 def koleo(
-    x: Float[Tensor, "*sets n d"], *, distance: str = "chordal", neighbours: str = "exact"
+    x: Float[Tensor, "*sets n d"],
+    *,
+    k: int = 1,
+    group_size: int | None = None,
+    distance: str = "chordal",
+    neighbours: str = "exact",
 ) -> Float[Tensor, "*sets"]:
     r"""Minus the mean logarithm of the distances to the nearest neighbours.
 
-    .. math:: \mathcal{L}_{KoLeo}(x) = -\frac1n \sum_{i=1}^n \log \min_{j \ne i} d(x_i, x_j)
+    .. math:: \mathcal{L}_{KoLeo}(x) = -\frac1{nk} \sum_{i=1}^n \sum_{j \in N_k(i)} \log d(x_i, x_j)
 
-    Up to a constant this is minus the Kozachenko-Leonenko estimate of the differential entropy [1]. The closer a pair,
-    the harder it is pushed.
+    with the k nearest other points N_k(i). For k = 1, up to a constant, this is minus the Kozachenko-Leonenko estimate
+    of the differential entropy [1]. The closer a pair, the harder it is pushed. More neighbours, and groups within a
+    batch, are those of DINOv3 [2].
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
+        k: How many nearest neighbours every point is kept away from.
+        group_size: Neighbours are looked for among so many consecutive rows, of which a set is a multiple; None is all.
         distance: ``"chordal"`` or ``"geodesic"``.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
 
     References:
         [1] Sablayrolles et al. Spreading vectors for similarity search. ICLR 2019.
+        [2] Siméoni et al. DINOv3. 2025.
 
     Example:
         >>> koleo(torch.eye(3))  # -log sqrt(2)
         tensor(-0.3466)
     """
-    result: Tensor = KoLeo(distance=distance, neighbours=neighbours)(x)
+    result: Tensor = KoLeo(k=k, group_size=group_size, distance=distance, neighbours=neighbours)(x)
     return result
 
 
 class _OfNeighbours(Objective):
     """What both modules share: the search, and the mean of a term of the distance."""
 
-    choices = ("distance", "neighbours")
+    choices = ("k", "group_size", "distance", "neighbours")
     supports_weights = True
     supports_second_derivatives = True
     distances: tuple[str, ...]
@@ -83,16 +101,29 @@ class _OfNeighbours(Objective):
     recall = 1.0
     """The part of the nearest neighbours that the latest search found, measured on a sample."""
 
-    def __init__(self, distance: str, neighbours: str, gather: Gather) -> None:
+    def __init__(self, k: int, group_size: int | None, distance: str, neighbours: str, gather: Gather) -> None:
         super().__init__(gather=gather)
+        check_count("k", k)
+        if group_size is not None:
+            check_count("group_size", group_size, at_least=2)
+            if group_size <= k:
+                raise ValueError(
+                    f"expected group_size > k, got group_size={group_size} and k={k}: a point of such a group has "
+                    f"{group_size - 1} others; choose a smaller k or larger groups"
+                )
         check_choice("distance", distance, self.distances)
         check_choice("neighbours", neighbours, faiss_search.NEIGHBOURS)
-        self.distance, self.neighbours = distance, neighbours
+        if neighbours != "exact" and (k > 1 or group_size is not None):
+            raise ValueError(
+                f"expected neighbours='exact' with k > 1 or group_size, got {neighbours!r}, which looks for the one "
+                "nearest through a whole table"
+            )
+        self.k, self.group_size, self.distance, self.neighbours = k, group_size, distance, neighbours
 
     def loss(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        if others.is_alone and self.neighbours == "exact":
+        if others.is_alone and self.neighbours == "exact" and self.k == 1 and self.group_size is None:
             fused = fused_mean_of_nearest(
                 embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
             )
@@ -110,13 +141,14 @@ class _OfNeighbours(Objective):
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         x, inverse_norms = unit_rows(embeddings)
         points, numbers, r2 = self._search(x, others)
-        measured = measure(x, points, r2, distance=self.distance, after=self._after(numbers, others))
-        terms = self._term(measured.distance).squeeze(-1)
+        measured = measure(self._each(x), points, r2, distance=self.distance, after=self._after(numbers, others))
+        parts = self._parts(r2, others)
+        terms = self._of_rows(self._term(measured.distance) * parts).squeeze(-1)
         if left is None:
             return terms, None
         slope = measured.slope / measured.distance if self.logarithm else measured.slope
-        slope = slope * (-left.unsqueeze(-1) if isinstance(left, Tensor) else -left)
-        gradient, by_others = measured.vector * slope, slope * measured.sign
+        slope = slope * (-self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else -left) * parts
+        gradient, by_others = self._of_rows(measured.vector * slope), slope * measured.sign
         if others.against is not None:
             by_others = by_others * (numbers >= 0)
             numbers = numbers.clamp_min(0)
@@ -127,14 +159,15 @@ class _OfNeighbours(Objective):
         x = project(embeddings)
         points, numbers, r2 = self._search(x.detach(), others)
         points = torch.where(numbers < 0, points, take_rows(x, numbers.squeeze(-1).clamp_min(0)))
+        x = self._each(x)
         difference, after = x - points, self._after(numbers, others)
         taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
-        chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1)
+        chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1, keepdim=True)
         if self.distance == "squared":
             chord = chord.square()
         elif self.distance == "geodesic":
-            chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1))
-        return self._mean(self._term(chord), others)
+            chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1, keepdim=True))
+        return self._mean(self._of_rows(self._term(chord) * self._parts(r2, others)).squeeze(-1), others)
 
     def _mean(self, terms: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
         if others.mask is not None:
@@ -147,10 +180,14 @@ class _OfNeighbours(Objective):
 
     def _search(
         self, x: Float[Tensor, "*sets n d"], others: Others
-    ) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
-        """The nearest of every point: where it is, its number through all ranks, -1 if fixed, and the squared chord."""
+    ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
+        """The k nearest of every point: where, their numbers through all ranks, -1 if fixed, and squared chords."""
+        self._check_others(others)
+        if self.group_size is not None:
+            return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size)
         if self.neighbours == "exact":
-            return nearest_among(x, others.ranks, fixed=others.against, mask=others.mask, spare=0)
+            spare = 0 if self.k == 1 else 1
+            return nearest_among(x, others.ranks, k=self.k, fixed=others.against, mask=others.mask, spare=spare)
         if not others.is_alone:
             raise ValueError(
                 f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
@@ -160,26 +197,86 @@ class _OfNeighbours(Objective):
         points = x[near]
         return points, near.unsqueeze(-1), (x - points).square().sum(dim=-1, keepdim=True)
 
-    def _after(self, numbers: Int[Tensor, "*sets n 1"], others: Others) -> Int[Tensor, "*sets n 1"]:
-        """By how many rows a point comes after its nearest, which has this number."""
-        first = others.ranks.before
-        return torch.arange(first, first + numbers.shape[-2], device=numbers.device).unsqueeze(-1) - numbers
+    def _check_others(self, others: Others) -> None:
+        """Refuse points that do not make groups, or are fewer than are looked for."""
+        rows = others.ranks.total
+        if self.group_size is None:
+            if rows + others.fixed <= self.k:
+                raise ValueError(
+                    f"expected more than k={self.k} points, got {rows + others.fixed}: every one has "
+                    f"{rows + others.fixed - 1} others; choose a smaller k, or pass more rows"
+                )
+            return
+        if others.against is not None or others.weight is not None:
+            raise ValueError(
+                "expected neither against nor weight with group_size, got "
+                f"{'against' if others.weight is None else 'weight'}: groups are of whole batches; leave group_size out"
+            )
+        if rows % self.group_size != 0:
+            raise ValueError(
+                f"expected a multiple of group_size={self.group_size} rows, got {rows}; drop the last batch, or "
+                "choose groups of a size that divides it"
+            )
+
+    def _after(self, numbers: Int[Tensor, "*sets nk 1"], others: Others) -> Int[Tensor, "*sets nk 1"]:
+        """By how many rows a point comes after each of its nearest, which have these numbers."""
+        first, n = others.ranks.before, numbers.shape[-2] // self.k
+        return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
+
+    def _parts(self, r2: Float[Tensor, "*sets nk 1"], others: Others) -> Float[Tensor, "*sets nk 1"] | float:
+        """The part of each of its nearest in the term of a point: the same for all that a mask leaves."""
+        if self.k == 1 or others.mask is None:
+            return 1 / self.k
+        exists = (r2 != torch.inf).to(r2.dtype)
+        return exists / self._each(self._of_rows(exists).clamp_min(1))
+
+    def _each(self, x: Shaped[Tensor, "*sets n d"]) -> Shaped[Tensor, "*sets nk d"]:
+        """Every row k times, once for each of its nearest."""
+        return x if self.k == 1 else x.repeat_interleave(self.k, dim=-2)
+
+    def _of_rows(self, x: Float[Tensor, "*sets nk d"]) -> Float[Tensor, "*sets n d"]:
+        """For every point, the sum over its nearest."""
+        return x if self.k == 1 else x.view(*x.shape[:-2], x.shape[-2] // self.k, self.k, x.shape[-1]).sum(dim=-2)
 
 
 class MaxMin(_OfNeighbours):
-    """`max_min` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`."""
+    """`max_min` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
+
+    With `gather`, groups are of consecutive rows of all ranks, in their order. Where a mask leaves a point fewer than k
+    others, these count.
+    """
 
     distances = ("geodesic", "chordal", "squared")
 
-    def __init__(self, *, distance: str = "geodesic", neighbours: str = "exact", gather: Gather = False) -> None:
-        super().__init__(distance, neighbours, gather)
+    def __init__(
+        self,
+        *,
+        k: int = 1,
+        group_size: int | None = None,
+        distance: str = "geodesic",
+        neighbours: str = "exact",
+        gather: Gather = False,
+    ) -> None:
+        super().__init__(k, group_size, distance, neighbours, gather)
 
 
 class KoLeo(_OfNeighbours):
-    """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`."""
+    """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
+
+    With `gather`, groups are of consecutive rows of all ranks, in their order. Where a mask leaves a point fewer than k
+    others, these count.
+    """
 
     distances = ("chordal", "geodesic")
     logarithm = True
 
-    def __init__(self, *, distance: str = "chordal", neighbours: str = "exact", gather: Gather = False) -> None:
-        super().__init__(distance, neighbours, gather)
+    def __init__(
+        self,
+        *,
+        k: int = 1,
+        group_size: int | None = None,
+        distance: str = "chordal",
+        neighbours: str = "exact",
+        gather: Gather = False,
+    ) -> None:
+        super().__init__(k, group_size, distance, neighbours, gather)
