@@ -61,7 +61,7 @@ class VISReg(RawObjective):
         scale: The weight of the deviations' distance to one.
         shape: The weight of the projections' distance to normal ones.
         centre: The weight of the means' distance to zero.
-        generator: For the directions.
+        generator: For the directions. Under activation checkpointing leave it None: torch replays only its own.
     """
 
     choices = ("slices", "scale", "shape", "centre")
