@@ -85,7 +85,8 @@ class Sliced(Objective):
     Args:
         circles: How many circles a call draws.
         axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, the same on average
-            for embeddings without preferred axes.
+            for embeddings without preferred axes. Only the coordinates of these axes are read: a NaN in others is not
+            seen.
         reduction: ``"mean"`` over the points, those of a queue among them: the same weight serves tables of any size.
             ``"sum"`` is the paper's, n times as much. A call may have another one; its ``"none"`` are the terms of the
             points, without those of a queue.
