@@ -132,6 +132,13 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
         raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
 
 
+def check_sharpness(t: float) -> None:
+    """Raise unless t is positive, and exp(-4t) is a number of double precision."""
+    check_positive("t", t)
+    if t > 175:
+        raise ValueError(f"expected t <= 175, got {t:g}: exp(-4t) is zero in double precision; take a smaller t")
+
+
 def check_positive(name: str, value: float) -> None:
     """Raise unless `value` is a finite number above zero."""
     check_number(name, value)

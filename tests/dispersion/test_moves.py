@@ -62,3 +62,14 @@ def test_norms_beyond_the_squares_of_double_precision():
     x = torch.tensor([[1e200, 0.0], [0.0, 1e-200]], dtype=torch.float64)
     found = settle(uc.project(x.flip(1)), x, keep_norms=True)
     torch.testing.assert_close(found, x.flip(1), rtol=1e-14, atol=0)
+
+
+@pytest.mark.parametrize("keep_norms", [True, False])
+def test_rows_beyond_the_bound_end_at_it_and_not_where_they_were(keep_norms):
+    draw = torch.Generator().manual_seed(0)
+    before, aims = (torch.randn(3000, 100, generator=draw) for _ in range(2))
+    bound = math.radians(10)
+    after = settle(uc.project(aims), before, keep_norms=keep_norms, max_move=bound)
+    turned = uc.angle(uc.project(before.double()), uc.project(after.double()))
+    assert turned.max() <= bound
+    assert turned.min() > bound - 1e-5

@@ -30,7 +30,7 @@ def test_what_is_added_is_a_share_of_the_task_along_the_objectives_gradient(obje
     assert_close(gradient - task, 0.25 * vector_norm(task) * push / vector_norm(push))
 
 
-def test_the_share_does_not_depend_on_the_scale_of_objective_or_loss(points):
+def test_the_share_does_not_depend_on_the_scale_of_the_objective(points):
     x = points(9, 3)
     circles = torch.Generator()
     means, sums = (
@@ -47,6 +47,20 @@ def test_embeddings_pass_unchanged(points):
     assert balanced.eval()(x) is x
     with torch.no_grad():
         assert balanced.train()(x) is x
+
+
+def test_a_single_row_passes_without_dispersion(points):
+    x = points(1, 3).requires_grad_()
+    uc.Balanced(uc.KoLeo())(x).sum().backward()
+    assert_close(x.grad, torch.ones_like(x))
+
+
+def test_a_louder_loss_has_the_same_share(points):
+    x, balanced = points(7, 4), uc.Balanced(uc.KoLeo(), share=0.25)
+    (quiet, loud) = (x.clone().requires_grad_() for _ in range(2))
+    balanced(quiet)[:, 0].sum().backward()
+    (1000 * balanced(loud)[:, 0].sum()).backward()
+    assert_close(loud.grad, 1000 * quiet.grad)
 
 
 def test_nothing_is_added_where_the_task_has_no_gradient(points):

@@ -93,13 +93,13 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
         there, length = log(start, aim), angle(start, aim)
         allowed, far = length, (length > max_move).nonzero()[:, 0]
         excess = length - max_move
-        for _ in range(_TRIES):
+        for attempt in range(_TRIES):
             allowed = torch.where(excess > 0, (allowed - excess).clamp_min(0), allowed)
             share = torch.where(length[far] > 0, allowed[far] / length[far], 0).unsqueeze(-1)
             turned = exp(start[far], share * there[far])
             rows[far] = _with_norms(turned, None if norms is None else norms[far]).to(original.dtype)
-            # What is too far now is so by rounding, and twice as much less will be rounded in another way.
-            excess = 2 * (angle(start, project(widen(rows))) - max_move)
+            # What is too far now is so by rounding: turned less, and less at every attempt, it is rounded otherwise.
+            excess = 2.0 ** (attempt + 1) * (angle(start, project(widen(rows))) - max_move)
             far = (excess > 0).nonzero()[:, 0]
             if len(far) == 0:
                 break

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from unclump._checks import check_count
+from unclump._checks import check_count, check_sharpness
 from unclump.geometry.random_spectra import entropy_rank, marchenko_pastur, quantiles, wachter
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.kernels import Gaussian, kernel_mean
@@ -88,4 +88,5 @@ class IsotropicLaw:
 
     def uniformity(self, t: float = 2.0) -> float:
         """`unclump.measures.pairs.uniformity`."""
+        check_sharpness(t)
         return math.log(kernel_mean(Gaussian(2 * t), self.d)) - 2 * t

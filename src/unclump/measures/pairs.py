@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_positive
+from unclump._checks import check_positive, check_sharpness
 from unclump.distributed.ranks import Alone, Gather
 from unclump.kernels import Gaussian, Relative
 from unclump.measures.rows import PerSet, Points, directions_of_sets, directions_on_ranks, map_sets, per_set
@@ -99,7 +99,7 @@ def uniformity(x: Points, *, t: float = 2.0, gather: Gather = False) -> PerSet:
         >>> uniformity(torch.eye(3))  # squared distances 2
         -4.0
     """
-    check_positive("t", t)
+    check_sharpness(t)
     x, ranks = directions_on_ranks(x, gather)
     return map_sets(lambda table: _uniformity(table, t, ranks), x)
 

@@ -50,7 +50,8 @@ class Balanced(nn.Module):
         self.objective, self.share = objective, share
 
     def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
-        if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
+        has_pairs = embeddings.shape[-2] >= self.objective.fewest  # a last batch may have a single row
+        if not (has_pairs and self.training and torch.is_grad_enabled() and embeddings.requires_grad):
             return embeddings
         _, direction = self.objective.value_and_gradient(embeddings)
         return _add_share(embeddings, direction, self.share)

@@ -42,7 +42,7 @@ def update_rows(
             _update_alone(update, x, grad, state, lazy)
         else:
             together.append((x, grad, state))
-    for places in alike([x for x, _, _ in together]) if together else ():
+    for places in alike([x for x, _, _ in together], [state for _, _, state in together]):
         members = [together[i] for i in places]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
@@ -78,11 +78,12 @@ def local_part(x: Any, *, as_in: Any = None) -> Tensor:
     return x.to_local()  # type: ignore[no-any-return]
 
 
-def alike(tables: Sequence[Tensor]) -> list[list[int]]:
-    """The places of tables of the same width, dtype and device, which can be one."""
+def alike(tables: Sequence[Tensor], states: Sequence[tuple[Tensor | None, ...]] | None = None) -> list[list[int]]:
+    """The places of tables that can be one: of the same width, dtype and device, with the same parts of a state."""
     groups: dict[object, list[int]] = {}
     for place, table in enumerate(tables):
-        groups.setdefault((table.shape[-1], table.dtype, table.device), []).append(place)
+        parts = () if states is None else tuple(part is None for part in states[place])
+        groups.setdefault((table.shape[-1], table.dtype, table.device, parts), []).append(place)
     return list(groups.values())
 
 
@@ -103,6 +104,21 @@ def write_rows(rows: Tensor, tables: Sequence[Tensor]) -> None:
 def as_rows(x: Tensor) -> Tensor:
     """`x` as a table, one row a point; a view where `x` is contiguous."""
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
+
+
+def _check_sizes(x: Tensor, grad: Tensor, state: Sequence[Tensor | None], rows: Tensor | None) -> None:
+    """Raise unless gradients and state are those of the points: loops would read beyond them."""
+    n, d = x.shape
+    is_whole = grad.shape == (n if rows is None else len(rows), d)
+    for table in state:
+        if table is not None:
+            is_whole &= table.shape in ((n, d), (n, 1)) and (table.is_floating_point() or table.dtype == torch.long)
+    if not is_whole:
+        shapes = [tuple(grad.shape), *(tuple(table.shape) for table in state if table is not None)]
+        raise ValueError(
+            f"expected the gradient and the state of {n} points in {d} dimensions, got shapes {shapes}: the parameter "
+            "has another size than at the step before, or its state is that of another; make a new optimiser for it"
+        )
 
 
 def in_place(
@@ -127,6 +143,7 @@ def in_place(
     """
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
+    _check_sizes(x, grad, state, rows)
     if _has_loop(update, lazy=lazy) and native.has_native(*numbers) and all(table.is_contiguous() for table in tables):
         several = native.threads(grad.numel(), at_least=2**13)
         named = None if rows is None else rows.contiguous()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.parameter import is_lazy
@@ -42,7 +43,7 @@ class SphereOptimizer(Optimizer):
     _is_built = False
 
     def __init__(self, params: ParamsT, defaults: Group) -> None:
-        super().__init__(params, {**defaults, "sphere": True})
+        super().__init__(params, {**defaults, "lr": _as_number(defaults["lr"]), "sphere": True})
         self._is_built = True
         self._put_on_sphere(self.param_groups)
 
@@ -54,6 +55,8 @@ class SphereOptimizer(Optimizer):
                 group.setdefault(name, value)
 
     def add_param_group(self, param_group: Group) -> None:
+        if "lr" in param_group:
+            param_group["lr"] = _as_number(param_group["lr"])
         check_options(param_group, self.defaults)
         self.check_choices({**self.defaults, **param_group})
         super().add_param_group(param_group)
@@ -146,3 +149,8 @@ class SphereOptimizer(Optimizer):
         update = partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
         tables = [tuple(state.get(entry.name) for entry in self.entries) for state in states]
         update_rows(update, parameters, gradients, tables, lazy=group.get("lazy", False))
+
+
+def _as_number(lr: Any) -> Any:
+    """A learning rate that is a NumPy array of one number as this number; any other as it is."""
+    return lr.item() if isinstance(lr, np.ndarray) and lr.size == 1 else lr

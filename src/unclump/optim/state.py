@@ -90,5 +90,8 @@ def check_state(
 
 
 def restored(state: Group, x: Tensor) -> Group:
-    """The state as it was saved, on the device of its parameter."""
-    return {name: value.to(x.device) if isinstance(value, Tensor) else value for name, value in state.items()}
+    """The state as it was saved, on the device of its parameter; step counts as whole numbers."""
+    moved = {name: value.to(x.device) if isinstance(value, Tensor) else value for name, value in state.items()}
+    if isinstance(moved.get("steps"), Tensor):
+        moved["steps"] = moved["steps"].to(torch.long)
+    return moved

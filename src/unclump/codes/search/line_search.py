@@ -11,7 +11,7 @@ from unclump.codes.search.loops import Flag, Points, anneal_orbits, polish, smal
 from unclump.codes.search.moves import lines_into_holes, shake
 from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.pool import Candidate
-from unclump.codes.search.restart import TARGET_TOLERANCE, effort
+from unclump.codes.search.restart import CHEAP, TARGET_TOLERANCE, effort, polish_cost
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 
 _SHARPEST, _ITERATIONS, _TOLERANCE = 2048.0, 50, 1e-3
@@ -54,7 +54,8 @@ class LineSearch:
                 if trial.score > best.score + 1e-12:
                     best.points, best.score, idle = trial.points, trial.score, 0
                     report(best.score)
-        self._polish(best, np.zeros(1, np.uint8))
+        # Beyond the time limit only where it takes no time.
+        self._polish(best, np.zeros(1, np.uint8) if polish_cost(2 * self.n, self.d) < CHEAP else flag)
         return best
 
     def _start(self, index: int, number: int, generator: np.random.Generator, flag: Flag) -> Candidate:

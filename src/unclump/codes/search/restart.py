@@ -36,7 +36,7 @@ _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 50, 4
 _WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
-_CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, or once per restart
+CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, or once per restart
 
 _OVERLAP_MARGIN = 1.002  # squared target distance, of the best so far
 _OVERLAP_ITERATIONS, _OVERLAP_TOLERANCE = 300, 1e-3  # the tolerance is relative to the overlap before the move
@@ -95,7 +95,7 @@ class CodeSearch:
                 idle = 0
                 best.points, best.score = trial.points, trial.score
                 report(best.score)
-        if self._polish_cost() < (_CHEAP if flag[0] else _AFFORDABLE):
+        if self._polish_cost() < (CHEAP if flag[0] else _AFFORDABLE):
             self._polish(best, np.zeros(1, np.uint8) if flag[0] else flag, rounds=_ROUNDS)
             report(best.score)
         return best
@@ -175,7 +175,7 @@ class CodeSearch:
 
     def improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
-        if self._polish_cost() < _CHEAP:
+        if self._polish_cost() < CHEAP:
             self._polish(code, flag, rounds)
             return
         sharper = code.points.copy()
@@ -192,6 +192,10 @@ class CodeSearch:
         code.score = angle_of_squared_chord(square)
 
     def _polish_cost(self) -> float:
-        """Estimated operations of a polish step: a skyline Cholesky factorisation of points sorted along an axis."""
-        operations = (self.n * (self.d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(self.n, self.d)) ** 2
-        return operations if has_native() else 100 * operations
+        return polish_cost(self.n, self.d)
+
+
+def polish_cost(n: int, d: int) -> float:
+    """Estimated operations of a polish step: a skyline Cholesky factorisation of points sorted along an axis."""
+    operations = (n * (d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(n, d)) ** 2
+    return operations if has_native() else 100 * operations
