@@ -102,10 +102,10 @@ def alpha_req(x: Points, *, ranks: tuple[int, int] | None = None, gather: Gather
         >>> round(alpha_req(rows), 6)
         2.0
     """
+    x, others = raw_rows_on_ranks(x, gather)
     first, last = fit_range(x.shape[-1]) if ranks is None else ranks
     check_count("the first of the ranks", first)
     check_count("the last of the ranks", last, at_least=first + 1)
-    x, others = raw_rows_on_ranks(x, gather)
     spectra = eigenvalues(covariance(x, others))[..., first - 1 : last]
     return map_sets(lambda spectrum: power_law(spectrum[:, 0], first), spectra.unsqueeze(-1))
 

@@ -65,6 +65,11 @@ def anneal_orbits(
     """
     if not has_native():
         return reference.anneal_orbits(orbits, softest, sharpest, iterations, tolerance, spacing, stop)
+    m, d = orbits.representatives.shape
+    if orbits.matrices.shape != (orbits.sizes.sum(), d, d) or orbits.sizes.shape != (m,):
+        raise ValueError(f"expected {m} orbits with a matrix for each point, got {len(orbits.matrices)} matrices")
+    if orbits.matrices.dtype != np.float64 or orbits.sizes.dtype != np.int64:
+        raise TypeError(f"expected float64 and int64, got {orbits.matrices.dtype} and {orbits.sizes.dtype}")
     images = _address(orbits.matrices), _address(orbits.sizes)
     schedule = softest, sharpest, iterations, tolerance, spacing, _address(stop)
     return _call("anneal_orbits", "piippddiddp", *_rows(orbits.representatives), *images, *schedule)
