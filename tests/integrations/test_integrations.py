@@ -182,16 +182,18 @@ class TestParts:
     def test_a_watch_measures_what_is_chosen_and_what_has_a_bound(self, points):
         table = 3 * points(40, 5)
         seen = TableMonitor(
-            rows=10, measures=("rankme", "isoscore", "mean_cosine", "uniformity"), least={"alpha_req": 50.0}
+            rows=10, measures=("alpha_req", "isoscore", "mean_cosine", "uniformity"), least={"rankme": 50.0}
         ).measure(table, None)
         assert seen.measures == {
-            "rankme": uc.rankme(table),
+            "alpha_req": uc.alpha_req(table),
             "isoscore": uc.isoscore(table),
             "mean_cosine": uc.mean_cosine(table),
             "uniformity": pairs.uniformity(table[::4]),
-            "alpha_req": uc.alpha_req(table),
+            "rankme": uc.rankme(table),
         }
-        assert "alpha_req is" in seen.collapse
+        assert "rankme is" in seen.collapse
+        with pytest.raises(ValueError, match=r"a measure in least to be one of .*, got 'mean_cosine'"):
+            TableMonitor(least={"mean_cosine": 0.1})  # which rises on collapse
         assert list(TableMonitor().measure(table, None).measures) == [
             "min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share"
         ]  # fmt: skip

@@ -42,7 +42,7 @@ def update_rows(
             _update_alone(update, x, grad, state, lazy)
         else:
             together.append((x, grad, state))
-    for places in alike([x for x, _, _ in together], [state for _, _, state in together]):
+    for places in alike([x for x, _, _ in together], [state for _, _, state in together]) if together else ():
         members = [together[i] for i in places]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
