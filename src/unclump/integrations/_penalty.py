@@ -13,6 +13,7 @@ from unclump._checks import check_count, check_generator, check_number, has_dire
 from unclump.distributed.ranks import Gather, Shards, ranks_of
 from unclump.integrations._tables import local_row_numbers, local_rows
 from unclump.objectives import Objective
+from unclump.objectives._base import check_objective
 
 Weight = float | Callable[[int], float]
 """Of a term in a loss: a number, or a schedule, a function of the number of optimiser steps taken."""
@@ -120,11 +121,7 @@ def rows_on_rank(rows: int, before: int, local: int, total: int, start: int) -> 
 
 def check_term(objective: Objective, weight: Weight) -> None:
     """Raise unless `objective` is an objective, rather than its name, and `weight` >= 0 or a schedule."""
-    if not isinstance(objective, Objective):
-        raise TypeError(
-            f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
-            "unclump.objective(name) makes one from its name"
-        )
+    check_objective(objective)
     if not callable(weight):
         check_weight(weight)
 

@@ -233,6 +233,15 @@ class Objective(nn.Module):
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
 
 
+def check_objective(objective: object) -> None:
+    """Raise unless it is an objective, rather than its name."""
+    if not isinstance(objective, Objective):
+        raise TypeError(
+            f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
+            "unclump.objective(name) makes one from its name"
+        )
+
+
 @dataclass(frozen=True)
 class _Call:
     """What else an evaluation depends on."""

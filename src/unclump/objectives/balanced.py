@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.linalg import vector_norm
 
 from unclump._checks import check_positive
-from unclump.objectives._base import Objective
+from unclump.objectives._base import Objective, check_objective
 
 
 class Balanced(nn.Module):
@@ -41,11 +41,7 @@ class Balanced(nn.Module):
 
     def __init__(self, objective: Objective, *, share: float = 0.01) -> None:
         super().__init__()
-        if not isinstance(objective, Objective):
-            raise TypeError(
-                f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
-                "unclump.objective(name) makes one from its name"
-            )
+        check_objective(objective)
         check_positive("share", share)
         self.objective, self.share = objective, share
 
