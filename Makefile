@@ -4,12 +4,23 @@ BIN := .venv/bin
 .PHONY: test test-all lint native sanitize demo bench reproduce docs clean
 .DEFAULT_GOAL := test
 
-# torch goes first and by its exact version: a looser request may pull gigabytes of GPU packages.
-.venv/ready: constraints.txt pyproject.toml CMakeLists.txt
-	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+# What running needs: torch, the package with its compiled loops, and the parts of the report. torch goes first and by
+# its exact version: a looser request may pull gigabytes of GPU packages.
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+.venv/run: constraints.txt pyproject.toml CMakeLists.txt
+	@echo "Setting up .venv, once: Python's environment (1 of 3)"
+	@$(PYTHON) -m venv .venv
+	@echo "torch, which is large (2 of 3)"
+	@$(INSTALL) "$$(grep '^torch==' constraints.txt)"
+	@echo "unclump, with its loops compiled for this processor (3 of 3)"
+	@$(INSTALL) --editable '.[report]'
+	@touch $@
+
+# What the tests need, in the same environment.
+.venv/ready: .venv/run
+	@echo "Adding what the tests need, almost 2 GB"
+	@$(INSTALL) --editable '.[dev]'
+	@touch $@
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -34,8 +45,8 @@ sanitize: .venv/ready
 	tools/sanitize.sh address,undefined
 	tools/sanitize.sh thread
 
-demo: .venv/ready
-	$(BIN)/python -m unclump demo
+demo: .venv/run
+	@$(BIN)/python -m unclump demo
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/steps.py
@@ -46,7 +57,7 @@ reproduce: .venv/ready
 	$(BIN)/python experiments/translation table --quick
 
 docs: .venv/ready
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs,report]'
+	$(INSTALL) --editable '.[docs,report]'
 	$(BIN)/sphinx-build -W -b html docs docs/_build
 
 clean:

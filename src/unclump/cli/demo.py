@@ -1,39 +1,125 @@
-"""`unclump demo`: a clumped table comes apart: measured, dispersed, measured again."""
+"""`unclump demo`: a clumped table comes apart: measured, dispersed, measured again, with a figure and a report."""
 
 import argparse
+import shlex
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 HELP = "watch a clumped table being dispersed"
-DESCRIPTION = "Disperse a clumped table and show how it changes."
-EXAMPLES = "example: unclump demo"
+DESCRIPTION = "Disperse a clumped table, and show how it changes: in numbers, as a figure and as a report."
+EXAMPLES = "example: unclump demo -o my-demo"
+ROWS, DIMENSIONS, SCALE = 2_000, 64, 100.0
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """There are none."""
+    """Add the folder."""
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="for its files (unclump-demo)"
+    )
 
 
-def run(_: argparse.Namespace) -> None:
-    """Print the table's measures before and after."""
+def run(args: argparse.Namespace) -> None:
+    """Print the table's measures before and after, and write the files."""
+    folder: Path = args.output
+    folder.mkdir(parents=True, exist_ok=True)
+    clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
+    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as a collapsed model has it.\n")
+    start = time.perf_counter()
+    before = _clumped_table()
+    print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:")
+    after = _disperse(before)
+    print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n")
+    _print_measures(before, after)
+    _save(before, clumped)
+    _save(after, dispersed)
+    figure = _draw(before, after, folder / "before_after.png")
+    _write_report(clumped, dispersed, page)
+    print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n")
+    print("Next; the same commands take a table of your own:")
+    for words in (["measure"], ["report"], ["spread", "-o", "apart.npy"]):
+        print(f"  unclump {shlex.join([words[0], str(clumped), *words[1:]])}")
+
+
+def _clumped_table() -> "Tensor":
+    import torch
+
+    from unclump.geometry.distributions import PowerSpherical
+
+    one_direction = torch.eye(DIMENSIONS)[0]
+    return PowerSpherical(one_direction, SCALE).sample((ROWS,), generator=torch.Generator().manual_seed(0))
+
+
+def _disperse(table: "Tensor") -> "Tensor":
     import torch
 
     from unclump.dispersion.loop import disperse
-    from unclump.geometry.distributions import PowerSpherical
-    from unclump.measures.angles import summary
     from unclump.objectives import KoLeo, Sliced
 
-    n, d = 2_000, 64
-    around_one_direction = PowerSpherical(torch.eye(d)[0], 100.0)  # as embeddings of a collapsed model are
-    table = around_one_direction.sample((n,), generator=torch.Generator().manual_seed(0))
-    print(f"A clumped table of {n} points in {d} dimensions (power spherical, scale 100).\n")
-    start = time.perf_counter()
-    generator = torch.Generator().manual_seed(1)
-    print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:")
-    opened = disperse(table, Sliced(circles=8, generator=generator), steps=300, lr=0.02, progress=True).points
-    spread = disperse(opened, KoLeo(), steps=150, lr=0.005, progress=True).points
-    print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n")
-    before, after = (
-        summary(x, samples=5_000, generator=torch.Generator().manual_seed(2)).rows() for x in (table, spread)
+    sliced = Sliced(circles=8, generator=torch.Generator().manual_seed(1))
+    opened = disperse(table, sliced, steps=300, lr=0.02, progress=True).points
+    return disperse(opened, KoLeo(), steps=150, lr=0.005, progress=True).points
+
+
+def _print_measures(before: "Tensor", after: "Tensor") -> None:
+    import torch
+
+    from unclump.measures.angles import summary
+
+    old, new = (
+        summary(table, samples=5_000, generator=torch.Generator().manual_seed(2)).rows() for table in (before, after)
     )
-    lines = [("", "before", "after"), *((name, old, new) for (name, old), (_, new) in zip(before, after, strict=True))]
+    lines = [
+        ("", "before", "after"),
+        *((name, value, other) for (name, value), (_, other) in zip(old, new, strict=True)),
+    ]
     width = max(len(name) for name, _, _ in lines)
-    print("\n".join(f"{name:<{width}}  {old:>12}  {new:>12}" for name, old, new in lines))
+    print("\n".join(f"{name:<{width}}  {value:>12}  {other:>12}" for name, value, other in lines))
+
+
+def _save(table: "Tensor", path: Path) -> None:
+    import numpy as np
+
+    from unclump._atomic_write import replace_file
+
+    with replace_file(path) as file:
+        np.save(file, table.numpy())
+
+
+def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:
+    """Draw both tables along the clump's axis, and their nearest angles; returns its address, or what is missing."""
+    try:
+        from matplotlib.figure import Figure
+        from matplotlib.patches import Circle
+    except ModuleNotFoundError:
+        return "needs matplotlib: pip install 'unclump[report]'"
+    from torch.nn.functional import normalize
+
+    from unclump.figures.plots import nearest_angle_histogram
+
+    figure = Figure(figsize=(10, 8), layout="constrained")
+    grid = figure.subplots(2, 2)
+    clump = normalize(before.mean(dim=0), dim=0)
+    for column, (title, table) in enumerate((("before", before), ("after", after))):
+        section, nearest = grid[:, column]
+        along = table @ clump
+        section.scatter(along, table[:, -1], s=4, alpha=0.5, linewidths=0)
+        section.add_patch(Circle((0, 0), 1, fill=False, color="grey"))
+        section.set(title=title, xlabel="along the clump", ylabel="across", aspect=1)
+        section.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
+        nearest_angle_histogram(table, axes=nearest).set_xlim(0, 90)
+    figure.savefig(path, dpi=120)
+    return path.resolve().as_uri()
+
+
+def _write_report(clumped: Path, dispersed: Path, page: Path) -> None:
+    from unclump._atomic_write import replace_file
+    from unclump.report import report
+    from unclump.tables.files import load
+
+    command = shlex.join(["unclump", "report", clumped.name, dispersed.name, "-o", page.name])
+    with replace_file(page) as file:
+        file.write(report(load(clumped), load(dispersed), command=command).encode())
