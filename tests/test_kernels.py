@@ -86,7 +86,7 @@ def test_mean_over_the_sphere_agrees_with_monte_carlo(kernel, d, generator):
     "kernel", [Gaussian(0.1), Gaussian(1.0), Gaussian(50.0), Riesz(0.5), Riesz(0.0), Riesz(-2.0)], ids=repr
 )
 def test_closed_forms_agree_with_quadrature(kernel, d):
-    from unclump.kernels import _mean_by_quadrature
+    from unclump.kernel_means import _mean_by_quadrature
 
     assert_close(kernel_mean(kernel, d), _mean_by_quadrature(kernel, d), rtol=1e-8, atol=1e-9)
 

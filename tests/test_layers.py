@@ -13,6 +13,7 @@ LAYERS = [
     {"_atomic_write"},
     {"geometry"},
     {"kernels"},
+    {"kernel_means"},
     {"ops"},
     {"distributed"},
     {"objectives", "measures", "optim"},

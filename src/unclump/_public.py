@@ -12,7 +12,8 @@ from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
 from unclump.geometry.sampling import orthonormal_blocks, sobol, uniform
 from unclump.geometry.sphere import angle, chord
 from unclump.geometry.uniform_law import duplicate_angle
-from unclump.kernels import FramePotential, Gaussian, Kernel, Laplace, Riesz, kernel_mean
+from unclump.kernel_means import kernel_mean
+from unclump.kernels import FramePotential, Gaussian, Kernel, Laplace, Riesz
 from unclump.measures.angles import (
     Summary,
     covering_radius,

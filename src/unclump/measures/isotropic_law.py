@@ -10,7 +10,8 @@ import torch
 from unclump._checks import check_count, check_sharpness
 from unclump.geometry.random_spectra import entropy_rank, marchenko_pastur, quantiles, wachter
 from unclump.geometry.uniform_law import UniformLaw
-from unclump.kernels import Gaussian, kernel_mean
+from unclump.kernel_means import kernel_mean
+from unclump.kernels import Gaussian
 from unclump.measures.spectrum import fit_range, power_law
 
 

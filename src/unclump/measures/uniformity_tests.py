@@ -32,7 +32,8 @@ from torch import Tensor
 from unclump._checks import check_count
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle_of
-from unclump.kernels import Kernel, Riesz, kernel_mean
+from unclump.kernel_means import kernel_mean
+from unclump.kernels import Kernel, Riesz
 from unclump.measures.null_laws import zonal_null
 from unclump.measures.rows import Points, directions, mean_over_pairs
 

@@ -11,7 +11,8 @@ from unclump._checks import check_kernel
 from unclump._precision import narrow
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
-from unclump.kernels import Gaussian, Kernel, Riesz, kernel_by_name, kernel_mean, name_of
+from unclump.kernel_means import kernel_mean
+from unclump.kernels import Gaussian, Kernel, Riesz, kernel_by_name, name_of
 from unclump.objectives._base import Objective, Pull
 from unclump.objectives._others import Others
 from unclump.ops.dispatch import register
