@@ -72,6 +72,7 @@ from unclump.objectives import (
     uniformity,
     visreg,
 )
+from unclump.objectives.antipodal import Antipodal
 from unclump.objectives.balanced import Balanced
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam, SphereSGD
@@ -82,6 +83,7 @@ from unclump.tables.health import Health, health
 __all__ = [
     "MMD",
     "SSW",
+    "Antipodal",
     "Balanced",
     "Code",
     "Dispersed",

@@ -1,0 +1,42 @@
+r"""Objectives of lines through the origin, where a point and its antipode are one."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from unclump._checks import check_points
+from unclump.objectives._base import Objective, check_objective
+
+
+class Antipodal(nn.Module):
+    r"""An objective of lines: that of the points and their antipodes together.
+
+    .. math:: \mathcal{L}(x_1, \dots, x_n, -x_1, \dots, -x_n)
+
+    It does not change when rows change their signs. `MaxMin` and `KoLeo` then keep every line away from the nearest
+    other one, and `Energy` is the energy of diffusion MRI's directions [1], up to the constant of a point and its own
+    antipode. Any objective of directions will do.
+
+    References:
+        [1] Jones, Horsfield and Simmons. Optimal strategies for measuring diffusion in anisotropic systems by magnetic
+        resonance imaging. Magnetic Resonance in Medicine 1999.
+
+    Example:
+        >>> lines = uc.Antipodal(uc.MaxMin())
+        >>> lines(torch.tensor([[1.0, 0.0], [-0.6, 0.8]]))  # acos(0.6), not acos(-0.6)
+        tensor(-0.9273)
+
+    Six lines in three dimensions are the diagonals of the icosahedron::
+
+        uc.disperse(uc.uniform(6, 3), uc.Antipodal(uc.KoLeo()), steps=500, lr=0.05)
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        super().__init__()
+        check_objective(objective)
+        self.objective = objective
+
+    def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
+        check_points(embeddings, at_least=0)
+        value: Tensor = self.objective(torch.cat([embeddings, -embeddings], dim=-2))
+        return value
