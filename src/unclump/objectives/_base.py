@@ -7,31 +7,21 @@ of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unclump._checks import check_choice, check_points, check_same_dimension, warn_too_few_points
+from unclump._checks import check_points, check_same_dimension, warn_too_few_points
 from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
-from unclump.distributed.ranks import Alone, Gather, Ranks, check_gather, rows_here, shown
+from unclump.distributed.ranks import Alone, Gather, check_gather, rows_here, shown
+from unclump.objectives._arguments import check_reduction, checked_weight, ranks_of_call
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
+from unclump.objectives._vmap import map_over_sets
 from unclump.ops.project import unit_rows
-
-
-class Pull(NamedTuple):
-    """What `pull_back` makes the gradient of."""
-
-    vectors: Float[Tensor, "*sets n d"] | Float[Tensor, "*sets k 2 n"]
-    """The gradient by the embeddings, up to the scale; for `Sliced` its coefficients on the circles."""
-    scale: Float[Tensor, "*sets n 1"] | Float[Tensor, "*sets 1 1"] | None = None
-
-    def times(self, factor: Float[Tensor, "*sets"]) -> "Pull":
-        """That of the objective times a factor of each set."""
-        by_set = factor[..., None, None]
-        return Pull(self.vectors, by_set if self.scale is None else self.scale * by_set)
 
 
 class Objective(nn.Module):
@@ -134,7 +124,7 @@ class Objective(nn.Module):
         group, gradients_averaged = None, False
         reduction = self.reduction if reduction is None else reduction
         if reduction != "mean":
-            self._check_reduction(reduction)
+            check_reduction(self, reduction, has_terms=type(self).terms is not Objective.terms)
         if self.gather is not False:
             if reduction == "none":
                 raise ValueError(
@@ -150,9 +140,9 @@ class Objective(nn.Module):
             check_same_dimension(embeddings, against, "against")
             against = against.detach().to(embeddings)
         if weight is not None:
-            weight = self._checked(weight, embeddings)
+            weight = checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
         if group is not None:
-            ranks = self._ranks(embeddings, against, weight, group)
+            ranks = ranks_of_call(self, embeddings, against, weight, group)
         rows = embeddings.shape[-2] if group is None else ranks.total
         has_points = rows > 0 and rows + (0 if against is None else against.shape[-2]) >= self.fewest
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
@@ -195,38 +185,6 @@ class Objective(nn.Module):
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any) -> Float[Tensor, "*sets"]:
         """The objective by operations that are differentiable twice."""
         raise NotImplementedError
-
-    def _check_reduction(self, reduction: str) -> None:
-        check_choice("reduction", reduction, ("mean", "sum", "none"))
-        if type(self).terms is Objective.terms:
-            raise ValueError(
-                f"expected reduction='mean', got {reduction!r}: {type(self).__name__} is no mean over points; "
-                "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
-            )
-
-    def _checked(self, weight: Tensor, x: Tensor) -> Tensor:
-        """Weights as numbers; negative ones as NaN, since to refuse them would make a GPU wait."""
-        if not isinstance(weight, Tensor) or weight.shape != x.shape[:-1]:
-            came = f"shape {tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
-            expected = ", ".join(map(str, x.shape[:-1])) + ("," if x.ndim == 2 else "")
-            raise ValueError(f"expected weight as a tensor of shape ({expected}), one number a row, got {came}")
-        weight = weight.detach().to(x.device)
-        if weight.dtype == torch.bool:
-            return weight.to(x.dtype)
-        if not self.supports_weights:
-            raise TypeError(
-                f"expected weight as a boolean mask, got {weight.dtype}: in {type(self).__name__} a point is there or "
-                "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Sliced, SSW, Polarization"
-            )
-        return torch.where(weight >= 0, weight.to(x.dtype), torch.nan)
-
-    def _ranks(self, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any) -> Ranks:
-        if x.ndim > 2:
-            raise ValueError(
-                f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets"
-            )
-        fixed = 0 if against is None else against.shape[-2]
-        return Ranks(x, group, self, fixed, weight is None, x.requires_grad and torch.is_grad_enabled())
 
     def extra_repr(self) -> str:
         choices = [f"{name}={getattr(self, name)!r}" for name in self.choices]
@@ -314,25 +272,7 @@ class _Evaluate(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
-        moved = [value if dim is None else value.movedim(dim, 0) for value, dim in zip(inputs, in_dims, strict=True)]
-        if in_dims[3] is not None:  # a draw of its own for each
-            each = [
-                _evaluate(*(v if dim is None else v[i] for v, dim in zip(moved, in_dims, strict=True)))
-                for i in range(info.batch_size)
-            ]
-            return tuple(torch.stack(outputs) for outputs in zip(*each, strict=True)), (0, 0, 0)
-        if in_dims[0] is None:
-            moved[0] = moved[0].expand(info.batch_size, *moved[0].shape)
-        if in_dims[2] is None and moved[2] is not None:
-            moved[2] = moved[2].expand(info.batch_size, *moved[2].shape)
-        value, *pull = _evaluate(*moved)
-        is_batched = [part.numel() > 0 for part in pull]
-        if moved[0].ndim > 3:  # sets in every one of the batch
-            pull = [
-                part.view(info.batch_size, -1, *part.shape[1:]) if batched else part
-                for part, batched in zip(pull, is_batched, strict=True)
-            ]
-        return (value, *pull), (0, *(0 if batched else None for batched in is_batched))
+        return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
 
 
 def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, call: _Call) -> tuple[Tensor, Others]:

@@ -13,8 +13,9 @@ from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
 from unclump.kernel_means import kernel_mean
 from unclump.kernels import Gaussian, Kernel, Riesz, kernel_by_name, name_of
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.ops.dispatch import register
 from unclump.ops.kernel_sum import fused_mean_over_pairs, kernel_sum
 from unclump.ops.project import unit_rows

@@ -12,8 +12,9 @@ from unclump._precision import exact_products, full_precision, sum_rows, take_ro
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.ops.measure import measure
 from unclump.ops.native.nearest import fused_quantisation_error
 from unclump.ops.nearest import select_nearest

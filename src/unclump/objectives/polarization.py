@@ -13,8 +13,9 @@ from unclump.distributed.ranks import Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import exp, tangent, unit
 from unclump.kernels import Kernel
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.objectives.energy import THOMSON
 from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.project import unit_rows

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from unclump._checks import check_count, check_positive
 from unclump.distributed.ranks import Gather
-from unclump.objectives._base import Pull
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.objectives._slices import Directions, RawObjective, along, back
 
 

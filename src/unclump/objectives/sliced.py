@@ -12,8 +12,9 @@ from unclump._checks import check_choice, check_count, check_generator, check_sa
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import Circles, axis_circles, great_circles
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps
 
 

@@ -9,8 +9,9 @@ from unclump._precision import apart, narrow, push_aside, widen
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent, unit
 from unclump.kernels import Gaussian, Kernel, Relative
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.objectives.energy import RBF, check_finite_self
 from unclump.ops.project import unit_rows
 

@@ -10,8 +10,9 @@ from torch.linalg import vector_norm
 from unclump._checks import check_number, check_points, check_positive
 from unclump.distributed.ranks import Gather
 from unclump.kernels import Gaussian, Kernel, Relative
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.objectives.energy import check_finite_self, pairs_among, sums_among, total_among
 from unclump.ops.kernel_sum import fused_mean_over_pairs
 from unclump.ops.project import project

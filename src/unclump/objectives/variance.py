@@ -7,8 +7,9 @@ from torch.linalg import vector_norm
 
 from unclump._checks import check_points
 from unclump.geometry.sphere import tangent
-from unclump.objectives._base import Objective, Pull
+from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.ops.project import project, unit_rows
 
 

@@ -8,8 +8,8 @@ from torch.nn.functional import pad
 from unclump._checks import check_number
 from unclump._precision import apart
 from unclump.distributed.ranks import Gather
-from unclump.objectives._base import Pull
 from unclump.objectives._others import Others
+from unclump.objectives._pull import Pull
 from unclump.objectives._slices import Directions, RawObjective, along, back
 
 
