@@ -170,7 +170,7 @@ def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool =
                 "create a new one with Table(points, names)"
             )
         if format_name == MODEL_FOLDER:
-            huggingface.check(table)
+            huggingface.check(table, in_place=path.exists())
             return format_name
         if path.is_dir():
             raise FileError("is a folder; name a file in it")
