@@ -1,8 +1,14 @@
-"""Atomic writes: write a temporary file in the same folder, fsync it, then rename it to the final name."""
+"""Atomic writes: write a temporary file in the same folder, fsync it, then rename it to the final name.
+
+A temporary file is locked as long as its writer lives. What a killed process left behind is not, and is removed by the
+next write into the folder.
+"""
 
 import os
+import re
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,24 +16,32 @@ from typing import BinaryIO
 
 from unclump._text import FileError, describe_error
 
+try:
+    import fcntl
+except ImportError:  # on Windows: nothing is locked there, and nothing removed
+    fcntl = None  # type: ignore[assignment]
+
+_TEMPORARY = re.compile(r"\.unclump-[0-9a-f]{16}\.tmp")
+
 
 @contextmanager
 def replace_file(path: Path, *, follow_links: bool = True) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `path` once it is complete and on disk; on any error it is removed.
 
-    If `path` is a link, its target is replaced and the link stays, unless `follow_links` is False. A killed process
-    may leave its `.unclump-*.tmp` behind, and nothing else.
+    If `path` is a link, its target is replaced and the link stays, unless `follow_links` is False.
     """
     path = path.resolve() if follow_links else path
-    temporary = temporary_path(path)
-    with report_os_errors(), remove_on_error(temporary):
-        with open(temporary, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        os.replace(temporary, path)
+    with report_os_errors():
+        remove_abandoned(path.parent)
+        temporary, file = _create_file(path)
+        with remove_on_error(temporary):
+            with file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if path.exists():
+                shutil.copymode(path, temporary)
+            os.replace(temporary, path)
     sync_folder(path.parent)
 
 
@@ -35,15 +49,78 @@ def replace_file(path: Path, *, follow_links: bool = True) -> Iterator[BinaryIO]
 def replace_folder(path: Path) -> Iterator[Path]:
     """Create a temporary folder that is renamed to `path`, which must not exist yet, once it is complete."""
     path = path.resolve()
-    temporary = temporary_path(path)
-    with report_os_errors(), remove_on_error(temporary):
-        temporary.mkdir()
-        yield temporary
-        os.rename(temporary, path)
+    with report_os_errors():
+        remove_abandoned(path.parent)
+        temporary, handle = _create_folder(path)
+        try:
+            with remove_on_error(temporary):
+                yield temporary
+                os.rename(temporary, path)
+        finally:
+            if handle is not None:
+                os.close(handle)
     sync_folder(path.parent)
 
 
-def temporary_path(path: Path) -> Path:
+def remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files and folders of processes that were killed: those that nobody holds a lock on."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _TEMPORARY.fullmatch(entry.name):
+                with suppress(OSError):
+                    _remove_if_abandoned(Path(entry.path))
+
+
+def _remove_if_abandoned(temporary: Path) -> None:
+    handle = os.open(temporary, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            shutil.rmtree(temporary)
+        elif stat.S_ISREG(mode):
+            temporary.unlink()
+    finally:
+        os.close(handle)
+
+
+def _create_file(path: Path) -> tuple[Path, BinaryIO]:
+    while True:
+        temporary = _temporary_path(path)
+        file = open(temporary, "xb")  # noqa: SIM115 - the caller closes it
+        if _is_held(file.fileno(), temporary):
+            return temporary, file
+        file.close()
+
+
+def _create_folder(path: Path) -> tuple[Path, int | None]:
+    """Create a temporary folder; the handle that is returned holds its lock."""
+    while True:
+        temporary = _temporary_path(path)
+        temporary.mkdir()
+        if fcntl is None:
+            return temporary, None
+        handle = os.open(temporary, os.O_RDONLY)
+        if _is_held(handle, temporary):
+            return temporary, handle
+        os.close(handle)
+
+
+def _is_held(handle: int, temporary: Path) -> bool:
+    """Lock a new file, unless another process took it for abandoned in the moment before."""
+    if fcntl is None:
+        return True
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(temporary))
+    except FileNotFoundError:
+        return False
+
+
+def _temporary_path(path: Path) -> Path:
     """Return a unique name in the same folder, and so on the same file system, as a rename requires."""
     return path.with_name(f".unclump-{secrets.token_hex(8)}.tmp")
 

@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import unclump as uc
 from unclump import cli
@@ -122,3 +123,21 @@ def test_help_version_and_completion_do_not_wait_for_torch(arguments):
 
 def test_objectives_are_completed_by_the_names_that_there_are():
     assert uc.list_objectives() == OBJECTIVES
+
+
+@pytest.mark.parametrize(
+    "allocate", [lambda: np.empty(2**60, np.uint8), lambda: torch.empty(2**60)], ids=["numpy", "torch"]
+)
+def test_too_little_memory_is_one_line(allocate, monkeypatch, capsys):
+    monkeypatch.setattr(measure, "run", lambda args: allocate())
+    assert main(["measure", "words.npy"]) == 2
+    assert capsys.readouterr().err == "unclump measure: needs more memory than is available\n"
+
+
+def test_a_fault_of_ours_is_still_a_traceback(monkeypatch):
+    def fail(_):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(measure, "run", fail)
+    with pytest.raises(RuntimeError, match="ours"):
+        main(["measure", "words.npy"])

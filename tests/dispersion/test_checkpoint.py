@@ -5,6 +5,7 @@ import json
 import math
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import torch
 import unclump as uc
 from tests import killable
 from tests.small_tables import clump, same, seeded
+from unclump._text import FileError
 from unclump.dispersion.loop import disperse
 
 
@@ -145,7 +147,7 @@ def test_many_kills_lose_nothing_and_change_nothing(kills, begin, expected, tmp_
         assert life.ended() == -signal.SIGKILL
         if path.exists():
             steps.append(torch.load(path)["step"])
-        torn += path.with_name("run.pt.partial").exists()
+        torn += any(tmp_path.glob(".unclump-*.tmp"))
     assert steps == sorted(steps)
     assert killable.STEPS // 5 * kills // 20 < steps[-1] < killable.STEPS
     assert torn > 0 or kills < 20  # a few may all come between two checkpoints
@@ -168,7 +170,8 @@ def test_half_a_checkpoint_is_never_under_its_name(fraction, begin, expected, tm
     for life in (1, 2):  # each ends in its fifth, with four of its own behind it
         assert begin(result=tmp_path / "result.pt", checkpoint=path, dies_at=[5, fraction]).ended() == -signal.SIGKILL
         assert torch.load(path)["step"] == 4 * life
-        left = path.with_name("run.pt.partial").stat().st_size / path.stat().st_size
+        (temporary,) = tmp_path.glob(".unclump-*.tmp")
+        left = temporary.stat().st_size / path.stat().st_size
         assert abs(left - fraction) < 0.1
     assert_continues_to(expected, begin, tmp_path)
 
@@ -258,3 +261,95 @@ def test_a_file_that_is_no_checkpoint_is_refused(content, tmp_path):
     torch.save(torch.eye(3), path) if content is None else path.write_bytes(content)
     with pytest.raises(ValueError, match=r"a checkpoint of disperse in .*words.pt, got another file"):
         disperse(clump(12, 3), "koleo", checkpoint=path)
+
+
+@pytest.mark.parametrize("kind", ["seed", "the objective's seed"])
+def test_the_checkpoint_of_another_seed_is_refused(kind, tmp_path):
+    def go(seed):
+        own = seeded(seed if kind != "seed" else 1)
+        return disperse(
+            clump(12, 3),
+            uc.Sliced(generator=own),
+            steps=5,
+            batch_size=6,
+            generator=seeded(seed if kind == "seed" else 1),
+            checkpoint=tmp_path / "run.pt",
+        )
+
+    go(1)
+    with pytest.raises(ValueError, match=r"with another seed: \[.*1.*\] there, \[.*2.*\] here"):
+        go(2)
+    torch.randn(3)  # torch's own generator may be in any state
+    go(1)
+
+
+@pytest.mark.deep
+def test_a_checkpoint_cut_anywhere_or_with_a_bit_flipped_is_refused_or_the_same(tmp_path):
+    path = tmp_path / "run.pt"
+    run = {"x": clump(12, 3), "objective": "koleo", "steps": 5, "checkpoint": path}
+    points, written, chance = disperse(**run).points, path.read_bytes(), random.Random(0)
+    for _ in range(300):
+        place = chance.randrange(len(written))
+        flipped = bytearray(written)
+        flipped[place] ^= 1 << chance.randrange(8)
+        path.write_bytes(written[:place] if chance.random() < 0.3 else flipped)
+        try:
+            result = disperse(**run).points
+        except ValueError as error:
+            message = str(error)
+        else:
+            message = ""
+            assert same(result, points)
+        assert "\n" not in message
+
+
+def test_a_flipped_bit_in_the_points_is_seen(tmp_path):
+    path = tmp_path / "run.pt"
+    run = {"x": clump(12, 3), "objective": "koleo", "steps": 5, "checkpoint": path}
+    disperse(**run)
+    written = bytearray(path.read_bytes())
+    written[written.index(torch.load(path)["points"].numpy().tobytes()) + 5] ^= 1
+    path.write_bytes(written)
+    with pytest.raises(ValueError, match=r"run.pt as it was written, got other bytes: it is damaged"):
+        disperse(**run)
+
+
+def test_no_planted_link_is_followed(tmp_path):
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "run.pt.partial").symlink_to("precious")
+    disperse(clump(12, 3), "koleo", steps=5, checkpoint=tmp_path / "run.pt")
+    assert (tmp_path / "precious").read_text() == "precious"
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_last_checkpoint(tmp_path):
+    path = tmp_path / "run.pt"
+    run = {"x": clump(600, 30), "objective": "koleo", "checkpoint": path}
+    disperse(**run, steps=1)
+    written = path.read_bytes()
+
+    def fill_up():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+        try:
+            disperse(**run, steps=1)
+        except FileError as error:
+            (tmp_path / "said").write_text(str(error))
+
+    child = os.fork()
+    if child == 0:
+        try:
+            fill_up()
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert (tmp_path / "said").read_text().endswith("run.pt: could not be written, nothing was changed: file too large")
+    assert path.read_bytes() == written
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["run.pt", "said"]
+
+
+def test_a_pipe_or_a_folder_is_no_checkpoint(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    for name in ("pipe", "folder"):
+        with pytest.raises(ValueError, match=rf"a checkpoint of disperse in .*{name}, got another file"):
+            disperse(clump(12, 3), "koleo", checkpoint=tmp_path / name)

@@ -60,9 +60,12 @@ def test_names_may_come_from_another_file(folder, capsys):
         (["missing.npy"], "missing.npy: no such file"),
         (["words.npz", "missing.npy"], "missing.npy: no such file"),
         (["words.npz", "-o", "no/page.html"], "its folder does not exist"),
-        (["words.npz", "-o", "."], "is a folder"),
-        (["words.npz", "-o", "words.npz"], "is what the table was read from"),
-        (["words.npz", "plain.npy", "-o", "plain.npy"], "is what the table was read from"),
+        (["words.npz", "-o", "folder.html"], "is a folder"),
+        (["words.npz", "-o", "words.npz"], "a report is an HTML page; name a file that ends in .html"),
+        (["words.npz", "plain.npy", "-o", "plain.npy"], "a report is an HTML page"),
+        (["missing.npy", "-o", "plain.npy"], "a report is an HTML page"),  # before any work
+        (["missing.npy", "-o", "no/page.html"], "its folder does not exist"),
+        (["words.npz", "-o", "link.html"], "is what the table was read from"),
         (["words.npz", "--tensor", "wrong"], "holds no 'wrong'"),
         (["words.npz", "narrow.npy"], "the same dimension, got 4 and 3"),
         (["zeros.npy"], "at least 2 rows with a direction"),
@@ -71,14 +74,16 @@ def test_names_may_come_from_another_file(folder, capsys):
 def test_what_makes_no_sense_is_one_line_exit_code_2_and_nothing_written(folder, arguments, message, capsys):
     uc.save("narrow.npy", uc.Table(clump(30, 3)))
     uc.save("zeros.npy", uc.Table(torch.zeros(4, 3)))
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "link.html").symlink_to("words.npz")
+    (folder / "folder.html").mkdir()
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     assert main(["report", *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("unclump report: ")
     assert message in err
     assert err.count("\n") == 1
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
 
 
 def test_a_failed_write_leaves_the_old_page(folder, monkeypatch, capsys):

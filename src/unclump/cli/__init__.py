@@ -69,7 +69,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, has closed the pipe
         sys.stderr.close()
         return 0
+    except (MemoryError, RuntimeError) as error:
+        if not _is_out_of_memory(error):
+            raise
+        print(f"unclump {args.command}: needs more memory than is available", file=sys.stderr)
+        return 2
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         print(f"unclump {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     return 0
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    """Whether an allocation failed; torch has an error of its own for a GPU, and none for the CPU."""
+    is_torch_gpu = type(error).__name__ == "OutOfMemoryError"
+    return isinstance(error, MemoryError) or is_torch_gpu or "DefaultCPUAllocator" in str(error)

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unclump._text import sanitise
-from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load
+from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, read_tables
 from unclump.tables.files._validation import check_regular, prefix_errors
 
 _MAX_LISTED = 5
@@ -28,8 +28,13 @@ _ADVICE = {
 
 def load_table(path: Path, args: argparse.Namespace) -> Table:
     """Load a table as the options say, including rows without a direction."""
+    return load_shards([path], args)
+
+
+def load_shards(paths: Sequence[Path], args: argparse.Namespace) -> Table:
+    """Load the shards of one table as the options say, including rows without a direction."""
     with translate_advice():
-        return load(path, tensor=args.tensor, names=args.names)
+        return read_tables(paths, tensor=args.tensor, names=args.names)
 
 
 def read_table(args: argparse.Namespace) -> tuple[Table, Bool[Tensor, " n"], list[str]]:

@@ -43,8 +43,9 @@ def run(args: argparse.Namespace) -> None:
 
     output = args.output or Path(f"{args.file.resolve().stem}.report.html")
     inputs = [path for path in (args.file, args.other) if path is not None]
+    _check_page(output)
     tables = [load_table(path, args) for path in inputs]
-    _check_output(output, tables)
+    _check_not_source(output, tables)
     page = report(
         *tables,
         command=_command(args, inputs, output),
@@ -56,20 +57,35 @@ def run(args: argparse.Namespace) -> None:
         print(sanitise(output))
 
 
-def _check_output(output: Path, tables: "Sequence[Table]") -> None:
-    """Raise if the page cannot be written, or would overwrite a table, before the work is done."""
-    from unclump.tables.files import FileError, is_source_file
+def _check_page(output: Path) -> None:
+    """Raise if the page cannot be written, or would replace anything but a page, before any work is done."""
+    import os
+
+    from unclump.tables.files import FileError
     from unclump.tables.files._validation import check_regular, prefix_errors
 
     with prefix_errors(output):
-        if not output.parent.is_dir():
+        if output.suffix.lower() not in (".html", ".htm"):
+            raise FileError("a report is an HTML page; name a file that ends in .html")
+        folder = output.resolve().parent
+        if not folder.is_dir():
             raise FileError("its folder does not exist; create it first")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise FileError("its folder is not writable")
         if output.is_dir():
             raise FileError("is a folder; name a file in it")
-        if not output.exists():
-            return
-        check_regular(output)
-        if any(table.source is not None and is_source_file(output, table.source) for table in tables):
+        if output.exists():
+            check_regular(output)
+
+
+def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:
+    """Raise if the page would replace a table that was read, whatever it is called."""
+    from unclump.tables.files import FileError, is_source_file
+    from unclump.tables.files._validation import prefix_errors
+
+    with prefix_errors(output):
+        is_source = (table.source is not None and is_source_file(output, table.source) for table in tables)
+        if output.exists() and any(is_source):
             raise FileError("is what the table was read from; write elsewhere")
 
 

@@ -88,8 +88,9 @@ def disperse(
         keep_norms: Return each row with the norm that it had, instead of unit rows.
         checkpoint: A file for the state of the run. Where it exists already the run continues from it, to the same bits
             as if it had never stopped: points, optimiser, batch order, and the state of every generator, torch's global
-            one included. It must come from the same call; of the schedule only its presence is compared. With a table
-            that is spread over ranks it is a folder that all ranks see, and they may be more or fewer than they were.
+            one included. It must come from the same call; of the schedule only its presence is compared, of generators
+            that were passed their seeds. A damaged one is refused. With a table that is spread over ranks it is a
+            folder that all ranks see, and they may be more or fewer than they were.
         checkpoint_seconds: How long to wait between two writes of it. It is also written at the end.
         optimizer: Makes another optimiser of the list of parameters, such as
             ``functools.partial(SphereSGD, lr=0.1, momentum=0.9)``; then `lr` is not used. Those of torch.optim are
@@ -146,6 +147,7 @@ def disperse(
             frozen=moving,
             max_move=max_move,
             measure_every=every,
+            seed=run.seeds(),
         )
         state = file.read()
         if state is not None:

@@ -38,7 +38,11 @@ class Run:
     ) -> None:
         self.table, self.objective, self.optimizer, self.batch_size = table, objective, optimizer, batch_size
         self.generator = torch.default_generator if generator is None else generator
-        self.generators = _generators(self.generator, objective, table.device)
+        own = [getattr(module, "generator", None) for module in objective.modules()]
+        passed = [self.generator, *(each for each in own if isinstance(each, torch.Generator))]
+        # All that a run may draw from.
+        self.generators = [torch.default_generator, *_device_generators(table.device), *passed]
+        self.passed = [each for each in passed if each is not torch.default_generator]
         self.step = 0
         self.order = torch.empty(0, dtype=torch.long)  # of the rows that this epoch has not drawn yet
         self.records: list[tuple[int, float, float, float, float]] = []
@@ -125,6 +129,11 @@ class Run:
             interrupted=interrupted,
         )
 
+    def seeds(self) -> list[int]:
+        """Of the generators that were passed, on the first rank, which draws for all; their low 63 bits."""
+        seeds = torch.tensor([each.initial_seed() % 2**63 for each in self.passed], dtype=torch.long)
+        return list(self.ranks.agree(seeds.to(self.table.device)).tolist())
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "step": self.step,
@@ -148,8 +157,5 @@ class Run:
         self.started = time.perf_counter() - state["seconds"]
 
 
-def _generators(generator: torch.Generator, objective: nn.Module, device: torch.device) -> list[torch.Generator]:
-    """All generators that a run may draw from."""
-    own = [getattr(module, "generator", None) for module in objective.modules()]
-    of_device = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
-    return [torch.default_generator, *of_device, generator, *(g for g in own if isinstance(g, torch.Generator))]
+def _device_generators(device: torch.device) -> list[torch.Generator]:
+    return [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []

@@ -15,7 +15,8 @@ from torch.distributed.checkpoint.planner import TensorWriteData, WriteItem, Wri
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 
-from unclump.dispersion.checkpoint import Checkpoint
+from unclump._atomic_write import replace_file
+from unclump.dispersion.checkpoint import Checkpoint, read_state, write_state
 from unclump.distributed.ranks import Ranks
 
 _WHOLE_NUMBERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # of as many bytes as a dtype's
@@ -46,12 +47,17 @@ class ShardedCheckpoint(Checkpoint):
             if self.path.exists() and not self.path.is_dir():
                 raise ValueError(f"expected a folder for a checkpoint of many ranks in {self.path}, got a file")
             return None
-        folder = self.path / latest.read_text()
-        rest = self.checked(torch.load(folder / "rest.pt", map_location="cpu", weights_only=True))
-        shapes: dict[str, Any] = rest.pop("rows")
+        folder = self.path / latest.read_text("utf-8", "replace")
+        rest = self.checked(read_state(folder / "rest.pt"))
+        kinds: dict[str, Any] = rest.pop("rows")
         here = self.ranks.counts[self.ranks.rank]
-        tables = {name: torch.empty(here, *shape, dtype=dtype) for name, (shape, dtype) in shapes.items()}
+        tables = {name: torch.empty(here, *shape, dtype=dtype) for name, (shape, dtype, _) in kinds.items()}
         load(self._spread(tables), checkpoint_id=folder, process_group=self.ranks.group)
+        for name, (_, _, fingerprint) in kinds.items():
+            if self.fingerprint(tables[name]) != fingerprint:
+                raise ValueError(
+                    f"expected the checkpoint {self.path} as it was written, got other bytes: it is damaged; delete it"
+                )
         state: dict[str, Any] = _put_back(rest, tables)
         return state
 
@@ -65,12 +71,11 @@ class ShardedCheckpoint(Checkpoint):
             folder.mkdir(parents=True)
         self.ranks.any(False)  # the folder is there for all
         save(self._spread(tables), checkpoint_id=folder, process_group=self.ranks.group)
+        kinds = {k: (tuple(table.shape[1:]), table.dtype, self.fingerprint(table)) for k, table in tables.items()}
         if self.ranks.rank == 0:
-            shapes = {name: (tuple(table.shape[1:]), table.dtype) for name, table in tables.items()}
-            torch.save({"identity": self.identity, "rows": shapes, **rest}, folder / "rest.pt")
-            beside = self.path / "latest.partial"
-            beside.write_text(name)
-            beside.replace(self.path / "latest")
+            write_state(folder / "rest.pt", {"identity": self.identity, "rows": kinds, **rest})
+            with replace_file(self.path / "latest") as file:
+                file.write(name.encode())
             for old in self.path.glob("step-*"):
                 if old != folder:
                     shutil.rmtree(old)

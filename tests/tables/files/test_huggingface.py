@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 import safetensors.torch
@@ -227,3 +228,44 @@ def test_an_error_in_mid_copy_leaves_no_folder(model, tmp_path, monkeypatch):
     with pytest.raises(FileError, match="new: could not be written, nothing was changed: no space left on device"):
         uc.save(tmp_path / "new", table)
     assert os.listdir(tmp_path) == ["model"]
+
+
+def test_a_link_out_of_the_folder_is_not_copied_as_content(model, tmp_path):
+    folder = model({"wte.weight": (4, 3)})
+    (tmp_path / "secret").write_text("secret")
+    (folder / "notes.txt").symlink_to(tmp_path / "secret")
+    table = uc.load(folder)
+    with pytest.raises(FileError, match=r"the model's 'notes.txt' is a link to a file outside of its folder"):
+        uc.save(tmp_path / "new", table)
+    assert sorted(os.listdir(tmp_path)) == ["model", "secret"]
+    uc.save(folder, table, in_place=True)  # copies nothing
+
+
+def test_the_links_of_a_download_are_followed(model, tmp_path):
+    folder = model({"wte.weight": (4, 3)}, config__json={"vocab_size": 4})
+    snapshot, blobs = tmp_path / "models--a" / "snapshots" / "0123", tmp_path / "models--a" / "blobs"
+    snapshot.mkdir(parents=True)
+    blobs.mkdir()
+    for number, file in enumerate(sorted(folder.iterdir())):
+        file.rename(blobs / str(number))
+        (snapshot / file.name).symlink_to(f"../../blobs/{number}")
+    (snapshot / "twice.json").symlink_to("config.json")
+    uc.save(tmp_path / "new", uc.load(snapshot))
+    assert sorted(os.listdir(tmp_path / "new")) == ["config.json", "model.safetensors", "twice.json"]
+    assert not any(file.is_symlink() for file in (tmp_path / "new").iterdir())
+
+
+@pytest.mark.parametrize("content", [b"\xff" * 2**20, b"\x0a" + b"\xff" * 2**20], ids=["tag", "length"])
+def test_an_integer_without_end_is_refused_at_once(content, model):
+    folder = model({"wte.weight": (4, 3)}, tokenizer__model=content)
+    start = time.process_time()
+    with pytest.raises(FileError, match="its SentencePiece model is damaged: an integer in it does not end"):
+        uc.load(folder)
+    assert time.process_time() - start < 1
+
+
+def test_a_tokenizer_of_gigabytes_is_not_read(model):
+    folder = model({"wte.weight": (4, 3)}, tokenizer__json=b"{}")
+    os.truncate(folder / "tokenizer.json", 2**40)  # sparse: takes no disk, and must take no memory
+    with pytest.raises(FileError, match=r"tokenizer.json is larger than 268435456 bytes: it is no tokenizer"):
+        uc.load(folder)

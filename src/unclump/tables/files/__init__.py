@@ -7,71 +7,31 @@ Writes are atomic: to a temporary file in the same folder, which is flushed to d
 """
 
 import os
-import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
 
 import torch
 
 from unclump._atomic_write import replace_file
 from unclump._text import FileError, sanitise
-from unclump.tables.files import (
-    archives,
-    arrays,
-    delimited,
-    huggingface,
-    parquet,
-    safetensors_files,
-    text,
-    torch_files,
-    word2vec,
-)
-from unclump.tables.files._table import BadRow, Source, Table, bad_rows
-from unclump.tables.files._validation import FLOATS, check_regular, prefix_errors, wrap_errors
+from unclump.tables.files import huggingface
+from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_read, format_to_write, is_writable
+from unclump.tables.files._table import BadRow, Source, Table, bad_rows, make_source
+from unclump.tables.files._validation import check_regular, prefix_errors
 
-__all__ = ["BadRow", "FileError", "Source", "Table", "bad_rows", "check_target", "is_source_file", "load", "save"]
-
-
-@dataclass(frozen=True)
-class _Format:
-    """How to read and write a format, and what it can hold."""
-
-    read: Callable[[Path, str | None], Table]
-    write: Callable[[BinaryIO, Table], None]
-    check: Callable[[Table], None] = lambda table: None
-    names: str = "optional"  # or "none", or "required"
-    dtypes: tuple[torch.dtype, ...] = FLOATS
-
-
-_NUMPY = (torch.float16, torch.float32, torch.float64)
-_FORMATS = {
-    "npy": _Format(arrays.read, arrays.write, names="none", dtypes=_NUMPY),
-    "npz": _Format(archives.read, archives.write, archives.check, dtypes=_NUMPY),
-    "torch": _Format(torch_files.read, torch_files.write, torch_files.check),
-    "safetensors": _Format(safetensors_files.read, safetensors_files.write, safetensors_files.check, names="none"),
-    "text": _Format(text.read, text.write, text.check, names="required"),
-    "word2vec": _Format(word2vec.read, word2vec.write, word2vec.check, names="required", dtypes=(torch.float32,)),
-    "parquet": _Format(parquet.read, parquet.write, parquet.check, dtypes=_NUMPY),
-} | {
-    key: _Format(delimited.read, partial(delimited.write, format_name=key), partial(delimited.check, format_name=key))
-    for key in delimited.DELIMITERS
-}
-# Other suffixes are ambiguous: files are then read by their first bytes, and written in the format that was read.
-_SUFFIXES = {
-    ".npy": "npy",
-    ".npz": "npz",
-    ".pt": "torch",
-    ".pth": "torch",
-    ".safetensors": "safetensors",
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".tsv": "tsv",
-}
-_WRITABLE_SUFFIXES = _SUFFIXES | {".txt": "text", ".vec": "text", ".bin": "word2vec"}
-_MODEL_FOLDER = huggingface.FORMAT
+__all__ = [
+    "BadRow",
+    "FileError",
+    "Source",
+    "Table",
+    "bad_rows",
+    "check_target",
+    "is_source_file",
+    "load",
+    "read_tables",
+    "save",
+]
 
 
 def load(
@@ -106,12 +66,66 @@ def load(
             table = huggingface.read(path, tensor)
         else:
             check_regular(path)
-            table = _FORMATS[_SUFFIXES.get(path.suffix.lower()) or _sniff(path)].read(path, tensor)
-    if names is None:
-        return table
-    row_names = _read_names(Path(names), len(table.points), path)
+            table = format_to_read(path).read(path, tensor)
+    return table if names is None else _with_names(table, Path(names), sanitise(path))
+
+
+def read_tables(
+    paths: Sequence[str | os.PathLike[str]],
+    *,
+    tensor: str | None = None,
+    names: str | os.PathLike[str] | None = None,
+) -> Table:
+    """Read the shards of one table: their rows, one file after the other, as one table.
+
+    A single path is read as by `load`, memory-mapped where its format allows it; several are copied into memory.
+
+    Args:
+        paths: The files, which must agree in dimensions, dtype and whether rows have names.
+        tensor: Which table, if the files hold several; see `load`.
+        names: A file with one row name per line, of all shards together.
+
+    Example:
+        >>> import tempfile
+        >>> paths = [tempfile.mkdtemp() + f"/part-{i}.npy" for i in range(2)]
+        >>> for path in paths:
+        ...     save(path, Table(torch.eye(3)))
+        >>> read_tables(paths)
+        Table(6 x 3 float32; from part-0.npy)
+    """
+    if not paths:
+        raise FileError("expected at least one file, got none")
+    if len(paths) == 1:
+        return load(paths[0], tensor=tensor, names=names)
+    shards = [load(path, tensor=tensor) for path in paths]
+    first = shards[0]
+    for path, shard in zip(paths, shards, strict=True):
+        kind, expected = _kind(shard), _kind(first)
+        if kind != expected:
+            raise FileError(f"{sanitise(path)}: expected {expected}, as in {sanitise(paths[0])}, got {kind}")
+    points = torch.cat([shard.points for shard in shards])
+    files = [file for shard in shards if shard.source is not None for file in shard.source.files]
+    all_names = None if first.names is None else [name for shard in shards for name in shard.names or ()]
+    table = Table(points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files))
+    return table if names is None else _with_names(table, Path(names), f"{len(paths)} files")
+
+
+def _kind(table: Table) -> str:
+    """What the shards of one table have in common."""
+    has_names = "without names" if table.names is None else "with names"
+    return f"rows of {table.points.shape[1]} {str(table.points.dtype).removeprefix('torch.')} numbers {has_names}"
+
+
+def _with_names(table: Table, path: Path, of: str) -> Table:
+    """The table with the names of a file, one per line, instead of its own."""
+    with prefix_errors(path):
+        check_regular(path)
+        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
+        names = [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
+        if len(names) != len(table.points):
+            raise FileError(f"expected {len(table.points)} names, one per line, for the rows of {of}, got {len(names)}")
     assert table.source is not None
-    return replace(table, names=row_names, source=replace(table.source, names_path=Path(names).absolute()))
+    return replace(table, names=names, source=replace(table.source, names_path=path.absolute()))
 
 
 def save(path: str | os.PathLike[str], table: Table, *, in_place: bool = False) -> None:
@@ -131,30 +145,32 @@ def save(path: str | os.PathLike[str], table: Table, *, in_place: bool = False) 
     path = Path(path)
     format_name = check_target(path, table, in_place=in_place)
     with prefix_errors(path):
-        if format_name == _MODEL_FOLDER:
+        if format_name == MODEL_FOLDER:
             huggingface.write(path, table)
             return
+        write = FORMATS[format_name].write
+        assert write is not None  # by check_target
         with replace_file(path) as file:
-            _FORMATS[format_name].write(file, table)
+            write(file, table)
 
 
 def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool = False) -> str:
     """Raise now what `save` would raise after hours of work; return the name of the format that will be written."""
     path = Path(path)
     with prefix_errors(path):
-        format_name = _target_format(path, table)
+        _check_not_source(path, table.source, in_place=in_place)
+        format_name = format_to_write(path, table)
         if not path.resolve().parent.is_dir():
             raise FileError("its folder does not exist; create it first")
         if not os.access(path.resolve().parent, os.W_OK):
             raise FileError("its folder is not writable")
-        _check_not_source(path, table.source, in_place=in_place)
         if table.source is not None and table.source.dimensions != table.points.shape[1]:
             raise FileError(
                 f"the table was read in {table.source.dimensions} dimensions and has {table.points.shape[1]} now; "
                 "create a new one with Table(points, names)"
             )
-        if format_name == _MODEL_FOLDER:
-            huggingface.check(table)
+        if format_name == MODEL_FOLDER:
+            huggingface.check(table, in_place=path.exists())
             return format_name
         if path.is_dir():
             raise FileError("is a folder; name a file in it")
@@ -162,19 +178,8 @@ def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool =
             check_regular(path)
             if not os.access(path, os.W_OK):
                 raise FileError("is write-protected")
-        _check_can_hold(format_name, table)
-        _FORMATS[format_name].check(table)
+        FORMATS[format_name].check_can_hold(format_name, table)
     return format_name
-
-
-def _target_format(path: Path, table: Table) -> str:
-    """Return the source's format if the suffix is the same or unknown, otherwise the format of the suffix."""
-    suffix, source = path.suffix.lower(), table.source
-    if source is not None and (suffix == source.path.suffix.lower() or suffix not in _WRITABLE_SUFFIXES):
-        return source.format
-    if suffix not in _WRITABLE_SUFFIXES:
-        raise FileError(f"has an unknown suffix, so its format is unclear; use one of {', '.join(_WRITABLE_SUFFIXES)}")
-    return _WRITABLE_SUFFIXES[suffix]
 
 
 def _check_not_source(path: Path, source: Source | None, *, in_place: bool) -> None:
@@ -182,11 +187,13 @@ def _check_not_source(path: Path, source: Source | None, *, in_place: bool) -> N
     if source is None or not path.exists():
         return
     if _is_same_file(path, source.path):
+        if not is_writable(source.format):
+            raise FileError("is what the table was read from, and can only be read; write elsewhere")
         if not in_place:
             raise FileError("is what the table was read from; write elsewhere, or allow it with in_place=True")
     elif is_source_file(path, source):
         raise FileError("is one of the files the table was read from; write elsewhere")
-    elif path.is_dir() and source.format == _MODEL_FOLDER:
+    elif path.is_dir() and source.format == MODEL_FOLDER:
         raise FileError("is a folder that already exists; name a new one")
 
 
@@ -198,61 +205,3 @@ def is_source_file(path: Path, source: Source) -> bool:
 
 def _is_same_file(path: Path, other: Path) -> bool:
     return other.exists() and os.path.samefile(path, other)
-
-
-def _check_can_hold(format_name: str, table: Table) -> None:
-    target = _FORMATS[format_name]
-    if table.points.dtype not in target.dtypes:
-        supported = ", ".join(str(dtype).removeprefix("torch.") for dtype in target.dtypes)
-        raise FileError(
-            f"{format_name} holds {supported}, the points are {str(table.points.dtype).removeprefix('torch.')}; "
-            "write .safetensors or .pt, or convert the points"
-        )
-    if target.names == "required" and table.names is None:
-        raise FileError(f"{format_name} needs a name for each row, and the table has none; add names, or write .npy")
-    if target.names == "none" and table.names is not None and not (table.source and table.source.names_path):
-        raise FileError(
-            f"{format_name} cannot store names; write .npz, .txt, .csv or .parquet, or drop them: names=None"
-        )
-
-
-def _read_names(path: Path, rows: int, table: Path) -> list[str]:
-    with prefix_errors(path):
-        check_regular(path)
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
-        names = [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
-        if len(names) != rows:
-            raise FileError(f"expected {rows} names, one per line, for the rows of {sanitise(table)}, got {len(names)}")
-    return names
-
-
-def _sniff(path: Path) -> str:
-    """Detect the format of a file from its first bytes."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
-    if not head:
-        raise FileError("is empty")
-    if head.startswith(b"\x93NUMPY"):
-        return "npy"
-    if head.startswith(b"PK\x03\x04"):
-        with wrap_errors("is not a valid zip archive"), zipfile.ZipFile(path) as archive:
-            return "torch" if any(name.endswith("data.pkl") for name in archive.namelist()) else "npz"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head[4:9] == b"\0\0\0\0{":
-        return "safetensors"
-    if head[:1] == b"\x80" and head[1:2] in {b"\2", b"\3", b"\4", b"\5"}:
-        raise FileError(
-            "is a pickle, which could run code when it is loaded; if you trust it, convert it with gensim: "
-            f"KeyedVectors.load('{sanitise(path.name)}').save_word2vec_format('{sanitise(path.stem)}.bin', binary=True)"
-        )
-    for magic, message in _UNSUPPORTED.items():
-        if head.startswith(magic):
-            raise FileError(message)
-    return "word2vec" if word2vec.looks_binary(head) else "text"
-
-
-_UNSUPPORTED = {
-    b"\x1f\x8b": "is compressed with gzip; decompress it first",
-    b"\xba\x16\x4f\x2f": "is a fastText model; use the .vec file that comes with it",
-}

@@ -8,6 +8,9 @@ from typing import Any
 from unclump._text import FileError
 from unclump.tables.files._validation import wrap_errors
 
+_MAX_VARINT = 10  # bytes of an integer in a protocol buffer
+_MAX_SIZE = 2**28  # bytes of a tokenizer's file; the largest known are a tenth of it
+
 
 def token_names(folder: Path, rows: int) -> list[str] | None:
     """Return the token of every row, "" for rows without one; None if the folder has no readable tokenizer."""
@@ -29,21 +32,29 @@ def _tokens(folder: Path) -> list[tuple[Any, Any]] | None:
     added_tokens = folder / "added_tokens.json"
     if tokenizer.is_file():
         with wrap_errors("tokenizer.json cannot be parsed"):
-            content = json.loads(tokenizer.read_bytes())
+            content = json.loads(_read(tokenizer))
             vocabulary = content["model"]["vocab"]
             pairs = list(vocabulary.items()) if isinstance(vocabulary, dict) else _unigram_tokens(vocabulary)
             return pairs + [(token["content"], token["id"]) for token in content.get("added_tokens", ())]
     model = next((folder / name for name in ("tokenizer.model", "spiece.model") if (folder / name).is_file()), None)
     with wrap_errors("its vocabulary cannot be parsed"):
-        added = list(json.loads(added_tokens.read_bytes()).items()) if added_tokens.is_file() else []
+        added = list(json.loads(_read(added_tokens)).items()) if added_tokens.is_file() else []
         if vocab_json.is_file():
-            return list(json.loads(vocab_json.read_bytes()).items()) + added
+            return list(json.loads(_read(vocab_json)).items()) + added
         if vocab_txt.is_file():
-            lines = vocab_txt.read_text("utf-8", "surrogateescape").removesuffix("\n").split("\n")
+            lines = _read(vocab_txt).decode("utf-8", "surrogateescape").removesuffix("\n").split("\n")
             return [(line.removesuffix("\r"), row) for row, line in enumerate(lines)] + added
         if model is not None:
-            return [(piece, row) for row, piece in enumerate(_sentence_pieces(model.read_bytes()))] + added
+            return [(piece, row) for row, piece in enumerate(_sentence_pieces(_read(model)))] + added
     return None
+
+
+def _read(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        content = file.read(_MAX_SIZE + 1)
+    if len(content) > _MAX_SIZE:
+        raise FileError(f"{path.name} is larger than {_MAX_SIZE} bytes: it is no tokenizer")
+    return content
 
 
 def _unigram_tokens(vocabulary: list[Any]) -> list[tuple[Any, Any]]:
@@ -76,10 +87,10 @@ def _protobuf_fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 
 def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        value |= (byte & 127) << shift
-        position, shift = position + 1, shift + 7
+    """Read an integer of up to 64 bits, seven bits a byte; a longer one is an error, not a large number."""
+    value = 0
+    for index, byte in enumerate(data[position : position + _MAX_VARINT]):
+        value |= (byte & 127) << 7 * index
         if byte < 128:
-            return value, position
+            return value, position + index + 1
+    raise FileError("its SentencePiece model is damaged: an integer in it does not end")

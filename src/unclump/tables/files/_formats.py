@@ -1,0 +1,142 @@
+"""The formats: which suffix or first bytes they have, how they are read and written, and what they can hold."""
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import BinaryIO
+
+import torch
+
+from unclump._text import FileError, sanitise
+from unclump.tables.files import (
+    archives,
+    arrays,
+    delimited,
+    huggingface,
+    parquet,
+    safetensors_files,
+    text,
+    torch_files,
+    word2vec,
+)
+from unclump.tables.files._table import Table
+from unclump.tables.files._validation import FLOATS, wrap_errors
+
+MODEL_FOLDER = huggingface.FORMAT
+SHARDS = "several files"  # of one table; the name of the format that `read_tables` reads
+
+
+@dataclass(frozen=True)
+class Format:
+    """How to read and write a format, and what it can hold."""
+
+    read: Callable[[Path, str | None], Table]
+    write: Callable[[BinaryIO, Table], None] | None  # None where a format is only read
+    check: Callable[[Table], None] = lambda table: None
+    names: str = "optional"  # or "none", or "required"
+    dtypes: tuple[torch.dtype, ...] = FLOATS
+
+    def check_can_hold(self, name: str, table: Table) -> None:
+        """Raise if the format, whose name is `name`, cannot hold the table."""
+        if table.points.dtype not in self.dtypes:
+            supported = ", ".join(str(dtype).removeprefix("torch.") for dtype in self.dtypes)
+            raise FileError(
+                f"{name} holds {supported}, the points are {str(table.points.dtype).removeprefix('torch.')}; "
+                "write .safetensors or .pt, or convert the points"
+            )
+        if self.names == "required" and table.names is None:
+            raise FileError(f"{name} needs a name for each row, and the table has none; add names, or write .npy")
+        if self.names == "none" and table.names is not None and not (table.source and table.source.names_path):
+            raise FileError(f"{name} cannot store names; write .npz, .txt, .csv or .parquet, or drop them: names=None")
+        self.check(table)
+
+
+_NUMPY = (torch.float16, torch.float32, torch.float64)
+FORMATS = {
+    "npy": Format(arrays.read, arrays.write, names="none", dtypes=_NUMPY),
+    "npz": Format(archives.read, archives.write, archives.check, dtypes=_NUMPY),
+    "torch": Format(torch_files.read, torch_files.write, torch_files.check),
+    "safetensors": Format(safetensors_files.read, safetensors_files.write, safetensors_files.check, names="none"),
+    "text": Format(text.read, text.write, text.check, names="required"),
+    "word2vec": Format(word2vec.read, word2vec.write, word2vec.check, names="required", dtypes=(torch.float32,)),
+    "parquet": Format(parquet.read, parquet.write, parquet.check, dtypes=_NUMPY),
+} | {
+    key: Format(delimited.read, partial(delimited.write, format_name=key), partial(delimited.check, format_name=key))
+    for key in delimited.DELIMITERS
+}
+# Other suffixes are ambiguous: files are then read by their first bytes, and written in the format that was read.
+_SUFFIXES = {
+    ".npy": "npy",
+    ".npz": "npz",
+    ".pt": "torch",
+    ".pth": "torch",
+    ".safetensors": "safetensors",
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".tsv": "tsv",
+}
+_WRITABLE = {
+    suffix: name
+    for suffix, name in {**_SUFFIXES, ".txt": "text", ".vec": "text", ".bin": "word2vec"}.items()
+    if FORMATS[name].write is not None
+}
+
+
+def format_to_read(path: Path) -> Format:
+    """The format of a file, by its suffix or else by its first bytes."""
+    return FORMATS[_SUFFIXES.get(path.suffix.lower()) or _sniff(path)]
+
+
+def is_writable(format_name: str) -> bool:
+    """Whether tables can be written in the format, and not only read."""
+    return format_name == MODEL_FOLDER or (format_name in FORMATS and FORMATS[format_name].write is not None)
+
+
+def format_to_write(path: Path, table: Table) -> str:
+    """Return the source's format if the suffix is the same or unknown, otherwise the format of the suffix."""
+    suffix, source = path.suffix.lower(), table.source
+    is_ambiguous = suffix not in {**_SUFFIXES, **_WRITABLE}
+    if source is not None and is_writable(source.format) and (is_ambiguous or suffix == source.path.suffix.lower()):
+        return source.format
+    if suffix not in _WRITABLE:
+        fault = (
+            "has the suffix of a format that is only read"
+            if suffix in _SUFFIXES
+            else "has an unknown suffix, so its format is unclear"
+        )
+        raise FileError(f"{fault}; use one of {', '.join(_WRITABLE)}")
+    return _WRITABLE[suffix]
+
+
+def _sniff(path: Path) -> str:
+    """Detect the format of a file from its first bytes."""
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    if not head:
+        raise FileError("is empty")
+    if head.startswith(b"\x93NUMPY"):
+        return "npy"
+    if head.startswith(b"PK\x03\x04"):
+        with wrap_errors("is not a valid zip archive"), zipfile.ZipFile(path) as archive:
+            return "torch" if any(name.endswith("data.pkl") for name in archive.namelist()) else "npz"
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    if head[4:9] == b"\0\0\0\0{":
+        return "safetensors"
+    if head[:1] == b"\x80" and head[1:2] in {b"\2", b"\3", b"\4", b"\5"}:
+        raise FileError(
+            "is a pickle, which could run code when it is loaded; if you trust it, convert it with gensim: "
+            f"KeyedVectors.load('{sanitise(path.name)}').save_word2vec_format('{sanitise(path.stem)}.bin', binary=True)"
+        )
+    for magic, message in _UNSUPPORTED.items():
+        if head.startswith(magic):
+            raise FileError(message)
+    return "word2vec" if word2vec.looks_binary(head) else "text"
+
+
+_UNSUPPORTED = {
+    b"\x1f\x8b": "is compressed with gzip; decompress it first",
+    b"\xba\x16\x4f\x2f": "is a fastText model; use the .vec file that comes with it",
+}

@@ -1,0 +1,67 @@
+"""Several files that hold the rows of one table."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+import unclump as uc
+from tests.tables.files.conftest import bits, rows_of
+from unclump.tables.files import FileError, Table, check_target, read_tables
+
+
+def test_rows_and_names_of_all_shards_in_order(tmp_path):
+    paths = [tmp_path / name for name in ("b.npz", "a.txt", "c.parquet")]
+    for number, path in enumerate(paths):
+        uc.save(path, Table(torch.full((number + 2, 3), float(number)), [f"{number}.{i}" for i in range(number + 2)]))
+    table = read_tables(paths)
+    assert table.points[:, 0].tolist() == [0, 0, 1, 1, 1, 2, 2, 2, 2]
+    assert table.names[1:4] == ["0.1", "1.0", "1.1"]
+    uc.save(tmp_path / "all.npz", table)
+    assert bits(uc.load(tmp_path / "all.npz").points) == bits(table.points)
+
+
+def test_one_path_is_load(tmp_path):
+    np.save(tmp_path / "a.npy", rows_of(3, 2).astype(np.float16))
+    table = read_tables([tmp_path / "a.npy"])
+    assert table.source == uc.load(tmp_path / "a.npy").source
+
+
+def test_no_shard_is_written_over(tmp_path):
+    paths = [tmp_path / name for name in ("a.npy", "b.npy")]
+    for path in paths:
+        np.save(path, rows_of(3, 2))
+    table = read_tables(paths)
+    for path in paths:
+        with pytest.raises(FileError, match="read from"):
+            check_target(path, table, in_place=True)
+    uc.save(tmp_path / "c.npy", table)
+    assert uc.load(tmp_path / "c.npy").points.shape == (6, 2)
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (rows_of(3, 5), "rows of 2 float32 numbers without names, as in .*a.npy, got rows of 5 float32 numbers"),
+        (rows_of(3, 2).astype(np.float64), "got rows of 2 float64 numbers without names"),
+    ],
+)
+def test_shards_that_do_not_fit_are_refused(second, message, tmp_path):
+    np.save(tmp_path / "a.npy", rows_of(3, 2))
+    np.save(tmp_path / "b.npy", second)
+    with pytest.raises(FileError, match=rf"b.npy: expected .*{message}"):
+        read_tables([tmp_path / "a.npy", tmp_path / "b.npy"])
+
+
+def test_names_are_those_of_all_shards_together(tmp_path):
+    for name in "ab":
+        np.save(tmp_path / f"{name}.npy", rows_of(2, 2))
+    paths = [tmp_path / "a.npy", tmp_path / "b.npy"]
+    (tmp_path / "names.txt").write_text("w\nx\ny\nz\n")
+    assert read_tables(paths, names=tmp_path / "names.txt").names == list("wxyz")
+    (tmp_path / "names.txt").write_text("w\nx\n")
+    with pytest.raises(FileError, match=re.escape("expected 4 names, one per line, for the rows of 2 files, got 2")):
+        read_tables(paths, names=tmp_path / "names.txt")
+    with pytest.raises(FileError, match="at least one file, got none"):
+        read_tables([])

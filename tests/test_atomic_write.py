@@ -1,0 +1,82 @@
+"""Temporary files: a killed writer's are removed by the next write, a living one's are not, nor anything else."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import unclump
+from unclump._atomic_write import replace_file, replace_folder
+
+WRITER = """
+import sys
+from pathlib import Path
+from unclump._atomic_write import replace_file, replace_folder
+if sys.argv[1] == "file":
+    with replace_file(Path(sys.argv[2])) as file:
+        file.write(b"half"); file.flush(); print("writing", flush=True); sys.stdin.read()
+else:
+    with replace_folder(Path(sys.argv[2])) as folder:
+        (folder / "part").write_bytes(b"half"); print("writing", flush=True); sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """writer(kind): a process that has written half of `a`, and waits."""
+    processes = []
+
+    def start(kind):
+        environment = os.environ | {"PYTHONPATH": str(Path(unclump.__file__).parents[1])}
+        command = [sys.executable, "-c", WRITER, kind, str(tmp_path / "a")]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
+        processes.append(process)
+        assert process.stdout.readline() == b"writing\n"
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def names(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_killed_writer_left_is_removed_by_the_next_write(kind, writer, tmp_path):
+    process = writer(kind)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert len(names(tmp_path)) == 1
+    with replace_file(tmp_path / "b") as file:
+        file.write(b"whole")
+    assert names(tmp_path) == ["b"]
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_what_a_living_writer_is_at_stays(kind, writer, tmp_path):
+    process = writer(kind)
+    with replace_folder(tmp_path / "b"):
+        pass
+    assert len(names(tmp_path)) == 2
+    process.communicate()
+    assert process.returncode == 0
+    assert names(tmp_path) == ["a", "b"]
+
+
+def test_nothing_else_is_removed(tmp_path):
+    others = [".unclump-notes.tmp", ".unclump-0123456789abcdef.tmp.bak", "unclump-0123456789abcdef.tmp"]
+    for name in others:
+        (tmp_path / name).write_text("mine")
+    (tmp_path / "target").write_text("mine")
+    (tmp_path / ".unclump-0123456789abcdef.tmp").symlink_to("target")
+    os.mkfifo(tmp_path / ".unclump-1123456789abcdef.tmp")
+    before = names(tmp_path)
+    with replace_file(tmp_path / "b") as file:
+        file.write(b"whole")
+    assert names(tmp_path) == sorted([*before, "b"])
