@@ -1,8 +1,10 @@
 """`unclump measure`: what it prints, and what it refuses."""
 
+import dataclasses
 import io
 import json
 import math
+import shlex
 import sys
 
 import numpy as np
@@ -10,7 +12,10 @@ import pytest
 import torch
 
 import unclump as uc
-from unclump.cli import main
+from unclump._text import FileError
+from unclump.cli import main, parser
+from unclump.tables.findings import Health
+from unclump.tables.verdict import FAULTS
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +48,10 @@ def test_a_table_is_measured_and_its_faults_are_named(planted, capsys):
     assert r"5 'word5', 30 '\x1b]0;owned\x07<script>alert(1)</script>'" in out
     assert "6 'word6', 31 'word31'" in out
     assert "40 'word40' (zero), 41 'word41' (NaN)" in out
-    assert out.splitlines()[-1].startswith("verdict: duplicates: 2 rows are equal, in 1 group;")
+    verdict, advice = out.splitlines()[-2:]
+    assert verdict.startswith("verdict: 2 rows have no direction (NaN, infinite or zero)")
+    assert "; duplicates: 2 rows are equal, in 1 group;" in verdict
+    assert advice.startswith(f"to copy: unclump spread {planted} --duplicates-only -o ")
     assert all(c.isprintable() or c == "\n" for c in out)
 
 
@@ -125,3 +133,74 @@ def test_a_progress_bar_is_for_those_who_watch(planted, monkeypatch, capsys):
     assert "58.0/58.0" in capsys.readouterr().err  # the rows that have a direction
     assert main(["measure", str(planted), "--quiet"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("faults", "code"),
+    [("duplicates", 1), ("rank,near-duplicates", 1), ("rank, cone", 0), ("directions", 1), ("norms", 0)],
+)
+def test_chosen_faults_are_an_exit_code(faults, code, planted, capsys):
+    assert main(["measure", str(planted), "--fail-on", faults]) == code
+    assert "verdict: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("faults", ["duplicate", "", "rank,,cone", "structured"])
+def test_unknown_faults_are_refused_before_the_work(faults, capsys):
+    assert main(["measure", "missing.npy", "--fail-on", faults]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "expected a fault for --fail-on to be one of 'directions', 'duplicates'" in err
+
+
+def test_advice_is_a_command_that_runs(tmp_path, points, capsys):
+    x = points(60, 12)
+    x[5] = x[30]
+    np.save(tmp_path / "my table.npy", x.numpy())
+    command = run(capsys, tmp_path / "my table.npy").splitlines()[-1]
+    program, *arguments = shlex.split(command.removeprefix("to copy: "))
+    assert program == "unclump"
+    assert main(arguments) == 0
+    capsys.readouterr()
+    out = run(capsys, tmp_path / "my table-better.npy")
+    assert out.splitlines()[-1].startswith("verdict: healthy")
+    assert "to copy" not in out
+
+
+@pytest.mark.parametrize("command", sorted({command for command in FAULTS.values() if command}))
+def test_every_advised_command_is_one_of_ours(command):
+    assert parser().parse_args(command.split()[1:]).command == command.split()[1]
+
+
+def test_norms_are_compared_with_the_frequencies_of_a_file(tmp_path, points, capsys):
+    np.save(tmp_path / "table.npy", (points(50, 4) * torch.arange(1, 51).unsqueeze(1)).numpy())
+    (tmp_path / "counts.txt").write_text("\n".join(map(str, range(50))))
+    out = run(capsys, tmp_path / "table.npy", "--json", "--frequencies", tmp_path / "counts.txt")
+    assert json.loads(out)["verdict"]["findings"] == ["norms"]
+    for text, message in (("1\n2", "expected 50 frequencies, one per line, got 2"), ("x\n" * 50, "line 1: expected a")):
+        (tmp_path / "counts.txt").write_text(text)
+        assert main(["measure", str(tmp_path / "table.npy"), "--frequencies", str(tmp_path / "counts.txt")]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_what_was_saved_is_what_was_measured(planted, tmp_path, capsys):
+    out = run(capsys, planted, "--save", tmp_path / "saved")
+    table = uc.load(planted)
+    measured = uc.health(table.points, names=table.names)
+    loaded = Health.load(tmp_path / "saved", names=table.names)
+    assert dataclasses.replace(loaded, bad_rows=measured.bad_rows) == measured
+    for name in ("nearest_angles", "occurrences", "spectrum"):
+        assert torch.equal(getattr(loaded, name), getattr(measured, name))
+    assert [row.row for row in loaded.bad_rows] == [40, 41]
+    assert out.startswith(str(loaded))
+
+
+def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_path, capsys):
+    run(capsys, planted, "--save", tmp_path / "saved")
+    whole = (tmp_path / "saved").read_text()
+    saved = json.loads(whole)
+    damaged = [{"spectrum": "?"}, {"n": "x"}, {"new": 1}, {"verdict": {}}, {"min_angle": "x"}, {"format": 2}]
+    texts = ["", "[]", "{", "null", '"a"', whole[:-9], whole.replace("unclump health", "other"), "[" * 10**5]
+    for text in (*texts, *(json.dumps(saved | change) for change in damaged)):
+        (tmp_path / "bad").write_text(text)
+        with pytest.raises(FileError, match=r"^[^\n]*bad: [^\n]+$"):
+            Health.load(tmp_path / "bad")

@@ -93,3 +93,25 @@ def test_a_failed_write_leaves_the_old_page(folder, monkeypatch, capsys):
     assert "no space left" in capsys.readouterr().err
     assert (folder / "page.html").read_text() == "old"
     assert sorted(path.name for path in folder.iterdir()) == ["page.html", "plain.npy", "words.npz"]
+
+
+def test_a_page_of_what_was_saved_is_the_page_of_the_table(folder, capsys):
+    assert main(["measure", "words.npz", "--save", "words.health"]) == 0
+    assert main(["report", "words.npz", "-o", "one.html"]) == 0
+    assert main(["report", "words.npz", "-o", "two.html", "--from", "words.health"]) == 0
+    one, two = ((folder / name).read_text(encoding="utf-8") for name in ("one.html", "two.html"))
+    assert one.replace("-o one.html", "-o two.html --from words.health") == two
+
+
+def test_nothing_is_measured_again(folder, monkeypatch):
+    assert main(["measure", "words.npz", "--save", "words.health"]) == 0
+    monkeypatch.setattr("unclump.report.table_view.health", None)
+    assert main(["report", "words.npz", "--from", "words.health"]) == 0
+
+
+def test_what_was_saved_of_another_table_is_refused(folder, capsys):
+    assert main(["measure", "plain.npy", "--save", "plain.health"]) == 0
+    assert main(["report", "words.npz", "--from", "plain.health"]) == 0  # which has the same points
+    uc.save("moved.npy", uc.Table(clump(30, 4) + 1))
+    assert main(["report", "moved.npy", "--from", "plain.health"]) == 2
+    assert "expected the health of this table, got that of another" in capsys.readouterr().err

@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     try:
-        args.run(args)
+        return args.run(args) or 0
     except KeyboardInterrupt as interrupt:
         print(f"unclump {args.command}: interrupted{interrupt}", file=sys.stderr)
         return 130
@@ -77,7 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         print(f"unclump {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-    return 0
 
 
 def _is_out_of_memory(error: BaseException) -> bool:

@@ -2,21 +2,35 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unclump.cli._files import add_input
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64
+    from torch import Tensor
+
+    from unclump.tables.findings import Health
+
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
-    "Duplicates, nearest angles, cone, rank, hubness and uniformity of a table of embeddings, compared with the same "
-    "number of uniform points, and a verdict."
+    "Duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, beside the "
+    "same number of uniform points; and a verdict, which tells faults from structure that a good table has."
 )
 EXAMPLES = """examples:
   unclump measure words.npy                          the table's health and a verdict
   unclump measure glove.txt --json                   the same as JSON
   unclump measure model.safetensors --tensor wte     one tensor of a model
   unclump measure words.npy --names words.txt        with row names from a file, one per line
+  unclump measure words.npy --fail-on duplicates,rank --quiet
+                                                     exit code 1 if one of these faults is found
+  unclump measure words.npy --save words.health      all that was measured, for unclump report --from
 
-Angles are in degrees. Rows are counted from 0. Rows that are NaN, infinite or zero are listed and left out.
+Faults are directions (rows that are NaN, infinite or zero), duplicates, near-duplicates, rank, cone, hubs, dimensions
+(constant ones) and norms (that carry the frequency). Angles are in degrees. Rows are counted from 0. Rows without a
+direction are listed and left out.
 """
 
 
@@ -24,12 +38,19 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command)
     command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument(
+        "--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas"
+    )
+    command.add_argument("--save", type=Path, metavar="FILE", help="write all that was measured, for report --from")
+    command.add_argument(
+        "--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line (row order)"
+    )
     command.add_argument("--seed", type=int, default=0, help="seed of p-values, simulated for under 20 rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Read, measure, print."""
+def run(args: argparse.Namespace) -> int:
+    """Read, measure, print; return the exit code."""
     import json
 
     import torch
@@ -37,11 +58,58 @@ def run(args: argparse.Namespace) -> None:
     from unclump.cli._tables import load_table
     from unclump.tables.health import health
 
+    fail_on = _parse_faults(args.fail_on)
     table = load_table(args.file, args)
     result = health(
         table.points,
         names=table.names,
+        frequencies=None if args.frequencies is None else _read_frequencies(args.frequencies, len(table.points)),
         generator=torch.Generator().manual_seed(args.seed),
         progress=not args.quiet and sys.stderr.isatty(),
     )
-    print(json.dumps({"file": str(args.file), **result.to_dict()}, indent=1, allow_nan=False) if args.json else result)
+    if args.save is not None:
+        result.save(args.save)
+    if args.json:
+        print(json.dumps({"file": str(args.file), **result.to_dict()}, indent=1, allow_nan=False))
+    else:
+        print("\n".join([str(result), *_advice(result, args.file)]))
+    return int(not fail_on.isdisjoint(result.verdict.findings))
+
+
+def _advice(result: "Health", file: Path) -> list[str]:
+    """Lines with the commands that help."""
+    from unclump._text import escape_unprintable
+
+    out = file.with_name(f"{file.stem}-better{file.suffix}")
+    return [f"to copy: {escape_unprintable(command)}" for command in result.verdict.commands_for(str(file), str(out))]
+
+
+def _parse_faults(text: str | None) -> set[str]:
+    """The faults to fail on, by name."""
+    from unclump._checks import check_choice
+    from unclump.tables.verdict import FAULTS
+
+    names = [] if text is None else [name.strip() for name in text.split(",")]
+    for name in names:
+        check_choice("a fault for --fail-on", name, tuple(FAULTS))
+    return set(names)
+
+
+def _read_frequencies(path: Path, rows: int) -> "Float64[Tensor, ' n']":
+    """One number for each row, from a file."""
+    import torch
+
+    from unclump._text import sanitise
+    from unclump.cli._tables import read_lines
+    from unclump.tables.files import FileError
+
+    lines: Sequence[str] = read_lines(path)
+    if len(lines) != rows:
+        raise FileError(f"{sanitise(path)}: expected {rows} frequencies, one per line, got {len(lines)}")
+    values = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            values.append(float(line))
+        except ValueError:
+            raise FileError(f"{sanitise(path)}: line {number}: expected a number, got '{sanitise(line)}'") from None
+    return torch.tensor(values, dtype=torch.float64)

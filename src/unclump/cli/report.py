@@ -20,6 +20,7 @@ DESCRIPTION = (
 EXAMPLES = """examples:
   unclump report words.safetensors                        writes words.report.html
   unclump report glove.npz --tensor vectors -o glove.html
+  unclump report words.npy --from words.health            from what unclump measure --save wrote
   unclump report words.npy better.npy -o change.html      before and after, side by side
 """
 
@@ -28,6 +29,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command)
     command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
+    command.add_argument(
+        "--from",
+        type=Path,
+        dest="saved",
+        metavar="SAVED",
+        help="what measure --save wrote about FILE",
+    )
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
@@ -40,6 +48,7 @@ def run(args: argparse.Namespace) -> None:
     from unclump._text import sanitise
     from unclump.cli._tables import load_table
     from unclump.report import report
+    from unclump.tables.findings import Health
 
     output = args.output or Path(f"{args.file.resolve().stem}.report.html")
     inputs = [path for path in (args.file, args.other) if path is not None]
@@ -48,6 +57,7 @@ def run(args: argparse.Namespace) -> None:
     _check_not_source(output, tables)
     page = report(
         *tables,
+        measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
         command=_command(args, inputs, output),
         generator=torch.Generator().manual_seed(args.seed),
         progress=not args.quiet and sys.stderr.isatty(),
@@ -106,6 +116,8 @@ def _command(args: argparse.Namespace, inputs: list[Path], output: Path) -> str:
         words += ["--tensor", args.tensor]
     if args.names is not None:
         words += ["--names", args.names.name]
+    if args.saved is not None:
+        words += ["--from", args.saved.name]
     if args.seed:
         words += ["--seed", str(args.seed)]
     return shlex.join(words)

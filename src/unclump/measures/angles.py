@@ -331,7 +331,7 @@ def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor,
 
 
 def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width: float) -> Float[Tensor, " k"]:
-    """Of all pairs' squared chords the one of that rank, from 0, and those that follow it in the same bin.
+    """Of all pairs' squared chords the one of that rank, from 0, and at least one of those after it in its bin.
 
     A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
     that no value is rounded into another bin. The first bins are those of values from `low` on; if the rank is not
@@ -347,7 +347,7 @@ def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width:
         low, width = low + chosen * width / _BINS, width / _BINS
         if count <= _KEPT and ranks.size == 1:
             return _collect_chords(x, ranks, low, width, count).sort().values[place:]
-    return torch.full((count - place,), low, dtype=torch.float64)
+    return torch.full((min(count - place, 2),), low, dtype=torch.float64)  # equal pairs may be as many as there are
 
 
 def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float) -> Int[Tensor, " bins_and_one"]:

@@ -77,11 +77,10 @@ def rayleigh_test(
     """
     x = directions(x)
     n, d = x.shape
-
     return _run_test(
         x,
-        lambda x: n * d * x.mean(dim=0).square().sum().item(),
-        lambda s: float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2)))),
+        lambda x: rayleigh_of_mean(x.mean(dim=0), n).statistic,
+        lambda s: _rayleigh_pvalue(s, n, d),
         simulations,
         generator,
     )
@@ -111,14 +110,28 @@ def bingham_test(
     """
     x = directions(x)
     n, d = x.shape
-
     return _run_test(
         x,
-        lambda x: n * d * (d + 2) / 2 * _scatter_excess(x),
-        lambda s: float(special.chdtrc((d - 1) * (d + 2) / 2, s)),
+        lambda x: bingham_of_gram(x @ x.mT if n < d else x.mT @ x, n, d).statistic,
+        lambda s: _bingham_pvalue(s, d),
         simulations,
         generator,
     )
+
+
+def rayleigh_of_mean(mean: Float[Tensor, " d"], n: int) -> UniformityTest:
+    """Rayleigh's test of n points with this mean, by the limit law."""
+    d = len(mean)
+    s = n * d * mean.square().sum().item()
+    return UniformityTest(s, _rayleigh_pvalue(s, n, d))
+
+
+def bingham_of_gram(gram: Float[Tensor, "m m"], n: int, d: int) -> UniformityTest:
+    """Bingham's test of n points in d dimensions with this Gram matrix or sum of outer products, by the limit law."""
+    even = torch.eye(d, dtype=gram.dtype, device=gram.device) / d if len(gram) == d else 0
+    excess = float((gram / n - even).square().sum()) - (0 if len(gram) == d else 1 / d)  # tr T^2 - 1/d = |T - I/d|^2
+    s = n * d * (d + 2) / 2 * excess
+    return UniformityTest(s, _bingham_pvalue(s, d))
 
 
 def ajne_test(x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None) -> UniformityTest:
@@ -253,12 +266,12 @@ def _run_test(
     return UniformityTest(observed, (1 + reached) / (1 + simulations))
 
 
-def _scatter_excess(x: Float[Tensor, "n d"]) -> float:
-    """Return tr T^2 - 1/d, which is |T - I/d|^2; from the Gram matrix if there are fewer points than dimensions."""
-    n, d = x.shape
-    if n < d:
-        return float((x @ x.mT / n).square().sum()) - 1 / d
-    return float((x.mT @ x / n - torch.eye(d, dtype=x.dtype, device=x.device) / d).square().sum())
+def _rayleigh_pvalue(s: float, n: int, d: int) -> float:
+    return float(special.chdtrc(d, (1 - 1 / (2 * n)) * s + s**2 / (2 * n * (d + 2))))
+
+
+def _bingham_pvalue(s: float, d: int) -> float:
+    return float(special.chdtrc((d - 1) * (d + 2) / 2, s))
 
 
 def _limit_pvalue(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:

@@ -25,6 +25,7 @@ from unclump.report.sections import (
 from unclump.report.table_view import TableView, measure_table
 from unclump.report.text import escape, format_count
 from unclump.tables.files import Table
+from unclump.tables.findings import Health, fingerprint
 
 __all__ = ["report"]
 
@@ -33,6 +34,7 @@ def report(
     table: Table,
     other: Table | None = None,
     *,
+    measured: Health | None = None,
     command: str = "unclump.report.report",
     generator: torch.Generator | None = None,
     progress: bool = False,
@@ -42,6 +44,7 @@ def report(
     Args:
         table: The table, or its state before a change.
         other: The same rows after a change, or None. Rows are matched by row number.
+        measured: The health of `table`, from `health` or `Health.load`; None measures it.
         command: The command that the page names as its origin.
         generator: For sampling pairs and rows of large tables; None uses a new one with seed 0.
         progress: Show progress bars on stderr.
@@ -59,7 +62,10 @@ def report(
             f"expected two tables of the same dimension, got {table.points.shape[1]} and {other.points.shape[1]}; "
             "make a separate report of each"
         )
-    tables = [measure_table(t, generator, progress=progress) for t in (table, other) if t is not None]
+    if measured is not None and measured.fingerprint != fingerprint(table.points):
+        raise ValueError("expected the health of this table, got that of another; measure it again")
+    tables = [measure_table(table, generator, progress=progress, measured=measured)]
+    tables += [measure_table(t, generator, progress=progress) for t in (other,) if t is not None]
     comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator))]
     pictures = draw_pictures(tables, generator)
     suffixes = [""] if len(tables) == 1 else [f", {title.lower()}" for title in table_titles(tables)]

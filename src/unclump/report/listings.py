@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from unclump.report.components import render_section, render_table
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees
-from unclump.tables.health import Group
+from unclump.tables.groups import Group
 
 _MAX_CLUMPS, _MAX_NAMES, _MAX_LISTED, _MAX_HUBS = 25, 12, 12, 7
 
@@ -56,7 +56,8 @@ def hub_section(view: TableView, suffix: str = "") -> str:
         render_table(["Row", "Neighbour of", "Times even share"], rows, numbers=[1, 2]),
         note=(
             f"Rows that are among the {health.k} nearest neighbours of many others; an even share is {health.k}. "
-            f"Skewness {health.hubness:.2f}; {health.orphans:.1%} of the rows are a neighbour of no other row."
+            f"Skewness {health.hubness:.2f}."
+            + ("" if health.orphans is None else f" {health.orphans:.1%} of the rows are a neighbour of no other row.")
         ),
         splittable=True,
     )

@@ -11,8 +11,9 @@ from unclump.report.listings import row_count
 from unclump.report.pictures import Picture
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees, format_p_value
+from unclump.tables.verdict import HEALTHY
 
-_STATES = {"uniform": "good", "better than uniform": "good", "duplicates": "warn", "clumps": "warn"}
+_STATES = dict.fromkeys(HEALTHY, "good") | dict.fromkeys(("duplicates", "near-duplicates", "norms"), "warn")
 _TESTS = {
     "rayleigh": ("Rayleigh", "a direction that the rows share"),
     "bingham": ("Bingham", "an axis or a plane that the rows share"),
@@ -111,8 +112,8 @@ def key_section(tables: Sequence[TableView]) -> str:
         row(
             "Mean angle to the mean",
             [format_degrees(h.cone_angle) for h in healths],
-            "90.00°",
-            "The half-width of the cone that the rows lie in.",
+            format_degrees(law.mean_angle_to_mean),
+            "The half-width of the cone that the rows lie in. Uniform: limit law.",
             [h.spherical_variance < h.uniform.spherical_variance - 0.1 for h in healths],
         ),
         row(
@@ -134,7 +135,12 @@ def key_section(tables: Sequence[TableView]) -> str:
             "",
             f"Skewness of how often a row is among the {healths[0].k} nearest of others; 0 is symmetric.",
         ),
-        row("Orphans", [f"{h.orphans:.1%}" for h in healths], "", "Rows that are not among the nearest of any other."),
+        row(
+            "Orphans",
+            ["" if h.orphans is None else f"{h.orphans:.1%}" for h in healths],
+            "",
+            "Rows that are not among the nearest of any other.",
+        ),
         _count_row("Equal rows", [row_count(h.duplicates) for h in healths], "Rows with exactly the same values."),
         _count_row("Rows in clumps", [row_count(h.clumps) for h in healths], "Equal or nearly equal directions."),
         _count_row(

@@ -79,9 +79,11 @@ class TableView:
         return [pair[:2] for pair in self.closest_pairs[:8]]
 
 
-def measure_table(table: Table, generator: torch.Generator, *, progress: bool) -> TableView:
-    """Measure the health of a table and the angles of its pairs."""
-    measured = health(table.points, names=table.names, generator=generator, progress=progress)
+def measure_table(
+    table: Table, generator: torch.Generator, *, progress: bool, measured: Health | None = None
+) -> TableView:
+    """Measure the health of a table, unless it was measured before, and the angles of its pairs."""
+    measured = measured or health(table.points, names=table.names, generator=generator, progress=progress)
     has_direction = torch.ones(len(table.points), dtype=torch.bool)
     has_direction[[bad.row for bad in measured.bad_rows]] = False
     rows = has_direction.nonzero().flatten()

@@ -1,34 +1,24 @@
-"""The results of a health check: as values, as a dictionary, and as text that is safe to print."""
+"""The results of a health check: as values, as a dictionary, as a file, and as text that is safe to print."""
 
-import math
+import hashlib
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
+import torch
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
-from unclump._text import sanitise
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.uniformity_tests import UniformityTest
+from unclump.tables import health_json, health_text
 from unclump.tables.files import BadRow
-from unclump.tables.verdict import Verdict, count
+from unclump.tables.groups import Group
+from unclump.tables.verdict import Verdict
 
-_MAX_GROUPS = 10  # listed in the text
-_MAX_ROWS = 8  # listed of each group, and of rows without a direction
-
-
-@dataclass(frozen=True)
-class Group:
-    """Rows that are equal or nearly equal.
-
-    Attributes:
-        rows: Their numbers, counted from 0.
-        angle: The smallest angle between two of them, in radians.
-    """
-
-    rows: tuple[int, ...]
-    angle: float
+_FINGERPRINT_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -59,13 +49,21 @@ class Health:
         isotropic: What n rows of an isotropic Gaussian would give: its `rankme` and `isoscore`.
         k: The number of neighbours that count for hubness and orphans.
         hubness: The skewness of the number of times a row is among the k nearest of others.
-        orphans: The fraction of rows that are not among the k nearest of any other row.
+        largest_hub: The largest share of the rows that have one and the same row, in no clump, among their k nearest.
+        orphans: The fraction of rows that are not among the k nearest of any other row; None where rows were sampled.
+        dead_dimensions: The dimensions that are constant: a hundredth of the median standard deviation or less.
+        norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.
+        norm_variation: The standard deviation of the norms, divided by their mean.
         tests: Tests of uniformity by name, with their p-values.
-        verdict: The verdict in plain words, with the objective that helps.
+        verdict: The verdict in plain words, with the commands that help.
         names: The names of the rows, or None. They are untrusted: sanitise them before printing.
-        nearest_angles: The nearest angle of every row that has a direction, for figures.
-        occurrences: How often each of these rows is among the k nearest of others; hubs have the largest counts.
+        nearest_angles: The nearest angle of every row that has a direction, or of those sampled, for figures.
+        occurrences: How often each row that has a direction is among the k nearest of others, or of those sampled; hubs
+            have the largest counts.
         spectrum: The singular values of the unit rows divided by the root of n, descending, for figures.
+        sampled: The rows, by number, whose neighbours were searched for in the whole table; None if all were.
+        intervals: 95 percent intervals of measures that depend on which rows were sampled, by the attribute.
+        fingerprint: A digest of the size and of some rows of the table, to match a saved result with it.
     """
 
     n: int
@@ -90,154 +88,45 @@ class Health:
     isotropic: IsotropicLaw
     k: int
     hubness: float
-    orphans: float
+    largest_hub: float
+    orphans: float | None
+    dead_dimensions: tuple[int, ...]
+    norm_correlation: float
+    norm_variation: float
     tests: dict[str, UniformityTest]
     verdict: Verdict
     names: Sequence[str] | None = field(repr=False, compare=False)
-    nearest_angles: Tensor = field(repr=False, compare=False)
-    occurrences: Tensor = field(repr=False, compare=False)
-    spectrum: Tensor = field(repr=False, compare=False)
+    nearest_angles: Float64[Tensor, " m"] = field(repr=False, compare=False)
+    occurrences: Float64[Tensor, " n"] = field(repr=False, compare=False)
+    spectrum: Float64[Tensor, " k"] = field(repr=False, compare=False)
+    sampled: Int[Tensor, " m"] | None = field(repr=False, compare=False)
+    intervals: dict[str, tuple[float, float]]
+    fingerprint: str
 
     def to_dict(self) -> dict[str, Any]:
         """Convert to numbers, strings and lists, for JSON; angles in degrees. Names are not sanitised."""
-        return _as_dict(self)
+        return health_json.as_dict(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all but the names to a file, for `load` and `unclump report --from`."""
+        health_json.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, names: Sequence[str] | None = None) -> "Health":
+        """Read what `save` wrote; the names of the rows are those given here.
+
+        Raises:
+            FileError: One line: what is wrong with the file.
+        """
+        return cls(names=names, **health_json.load(path, {part.name: part.type for part in fields(cls)}))
 
     def __str__(self) -> str:
-        return _as_text(self)
+        return health_text.as_text(self)
 
 
-def _as_dict(health: Health) -> dict[str, Any]:
-    law = health.uniform
-    return {
-        "n": health.n,
-        "d": health.d,
-        "dtype": health.dtype,
-        "bad_rows": [{"row": bad.row, "name": bad.name, "fault": bad.fault} for bad in health.bad_rows],
-        "duplicates": [_group_as_dict(group, health.names) for group in health.duplicates],
-        "near_degrees": math.degrees(health.near),
-        "near_duplicates": [_group_as_dict(group, health.names) for group in health.clumps],
-        "min_angle_degrees": math.degrees(health.min_angle),
-        "median_nearest_angle_degrees": math.degrees(health.median_nearest_angle),
-        "mean_nearest_angle_degrees": math.degrees(health.mean_nearest_angle),
-        "spherical_variance": health.spherical_variance,
-        "resultant_length": health.resultant_length,
-        "cone_angle_degrees": math.degrees(health.cone_angle),
-        "effective_rank": health.effective_rank,
-        "centred_rank": health.centred_rank,
-        "rankme": health.rankme,
-        "isoscore": health.isoscore,
-        "mean_cosine": health.mean_cosine,
-        "hubness": {"k": health.k, "skewness": health.hubness, "orphans": health.orphans},
-        "uniform": {
-            "min_angle_degrees": math.degrees(law.median_smallest_angle),
-            "min_angle_law": _law_name(health),
-            "median_nearest_angle_degrees": math.degrees(law.median_nearest_angle),
-            "mean_nearest_angle_degrees": math.degrees(law.mean_nearest_angle),
-            "spherical_variance": law.spherical_variance,
-            "resultant_length": law.resultant_length,
-            "effective_rank": law.effective_rank,
-            "rankme": health.isotropic.rankme,
-            "isoscore": health.isotropic.isoscore,
-            "mean_cosine": health.isotropic.mean_cosine,
-        },
-        "tests": {name: {"statistic": test.statistic, "pvalue": test.pvalue} for name, test in health.tests.items()},
-        "verdict": {
-            "kind": health.verdict.kind,
-            "findings": list(health.verdict.findings),
-            "text": health.verdict.text,
-            "objective": health.verdict.objective,
-        },
-    }
-
-
-def _as_text(health: Health) -> str:
-    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
-    law = health.uniform
-    rows = [
-        ("", "this table", "uniform points"),
-        ("smallest angle", _degrees(health.min_angle), f"{_degrees(law.median_smallest_angle)}  {_law_name(health)}"),
-        ("median nearest angle", _degrees(health.median_nearest_angle), f"{_degrees(law.median_nearest_angle)}  exact"),
-        ("mean nearest angle", _degrees(health.mean_nearest_angle), f"{_degrees(law.mean_nearest_angle)}  exact"),
-        ("spherical variance", f"{health.spherical_variance:.4f}", f"{law.spherical_variance:.4f}  limit law"),
-        ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
-        ("mean angle to the mean", _degrees(health.cone_angle), ""),
-        ("effective rank", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
-        ("... about the mean", f"{health.centred_rank:.1f}", ""),
-        ("... with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
-        ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
-        ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
-        (f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", ""),
-        ("neighbours of none", f"{health.orphans:.1%}", ""),
-        *(
-            (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
-            for name, test in health.tests.items()
-        ),
-    ]
-    width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
-    table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _align_last_column(rows)]
-    return "\n".join(
-        [
-            f"{health.n} rows x {health.d} dimensions, {health.dtype}",
-            *table,
-            *_format_bad_rows(health),
-            *_format_groups("exact duplicates", health.duplicates, health.names),
-            *_format_groups(f"near duplicates, closer than {near}", health.clumps, health.names),
-            f"verdict: {health.verdict}",
-        ]
-    )
-
-
-def _law_name(health: Health) -> str:
-    """Say whether the law of uniform points' smallest angle is exact."""
-    return "exact" if health.uniform.smallest_is_exact else "limit law"
-
-
-def _degrees(radians: float) -> str:
-    """Format an angle in degrees, with four decimals, or three significant digits if it is tiny."""
-    value = math.degrees(radians)
-    return f"{value:.4f}°" if value >= 0.01 or value == 0 else f"{value:.3g}°"
-
-
-def _label_row(row: int, names: Sequence[str] | None) -> str:
-    """Return the number of a row, with its sanitised name if it has one."""
-    return str(row) if names is None else f"{row} '{sanitise(names[row])}'"
-
-
-def _group_as_dict(group: Group, names: Sequence[str] | None) -> dict[str, Any]:
-    return {
-        "rows": list(group.rows),
-        "names": None if names is None else [names[row] for row in group.rows],
-        "angle_degrees": math.degrees(group.angle),
-    }
-
-
-def _align_last_column(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Align the numbers of the last column, which may be followed by a remark."""
-    parts = [other.partition("  ") for _, _, other in rows]
-    return [
-        (name, value, f"{number:>14}{gap}{remark}" if number else "")
-        for (name, value, _), (number, gap, remark) in zip(rows, parts, strict=True)
-    ]
-
-
-def _format_bad_rows(health: Health) -> list[str]:
-    if not health.bad_rows:
-        return ["rows without a direction: none"]
-    labels = [f"{_label_row(bad.row, health.names)} ({bad.fault})" for bad in health.bad_rows[:_MAX_ROWS]]
-    listed = _join(labels, len(health.bad_rows))
-    return [f"rows without a direction: {len(health.bad_rows)}, left out of the above: {listed}"]
-
-
-def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | None) -> list[str]:
-    rows = sum(len(group.rows) for group in groups)
-    extent = f"{rows} rows in {count(len(groups), 'group')}" if groups else "none"
-    lines = [f"{title}: {extent}"]
-    for group in groups[:_MAX_GROUPS]:
-        labels = [_label_row(row, names) for row in group.rows[:_MAX_ROWS]]
-        lines.append(f"  {_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
-    return lines + (["  ..."] if len(groups) > _MAX_GROUPS else [])
-
-
-def _join(labels: list[str], total: int) -> str:
-    more = total - len(labels)
-    return ", ".join(labels) + (f" and {more} more" if more else "")
+def fingerprint(points: Float[Tensor, "n d"]) -> str:
+    """A digest of the shape, the dtype and up to 64 rows of a table."""
+    n = len(points)
+    rows = points[torch.arange(min(n, _FINGERPRINT_ROWS)) * n // min(n, _FINGERPRINT_ROWS)].contiguous()
+    content = f"{tuple(points.shape)} {points.dtype}".encode() + rows.view(torch.uint8).numpy().tobytes()
+    return hashlib.blake2b(content, digest_size=16).hexdigest()

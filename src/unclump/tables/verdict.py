@@ -1,22 +1,42 @@
-"""The verdict on a table: simple rules, a sentence in plain words, and the objective that helps."""
+"""The verdict on a table: faults, apart from structure that a good table has, and what to do about the faults.
 
+Uniform points are the reference for measures, not for health: rows with a meaning lie nearer to rows with a similar
+meaning than uniform points do, and lean to common directions. A fault is what makes rows indistinguishable or unusable.
+The thresholds are those between good tables and tables with planted faults; `experiments/verdict.py` measures both.
+"""
+
+import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-OBJECTIVES = {
-    "cone": "sliced",
-    "few dimensions": "sliced",
-    "duplicates": "koleo",
-    "clumps": "koleo",
-    "uniform": None,
-    "better than uniform": None,
-}
-"""The possible verdicts, worst first, and the name of the objective that helps; None if none is needed."""
-
 SIGNIFICANCE = 0.001  # largest p-value that counts as evidence
-_CONE_EXCESS = 0.1  # least excess of the mean's length over that of uniform points in a cone
-_LOW_RANK = 0.5  # fraction of uniform points' effective rank below which the table has few dimensions
-_CLUMPED, _DISPERSED = 0.9, 1.01  # thresholds for nearest angles, relative to those of uniform points
+_CONE = 0.5  # mean cosine above which the direction that all rows share outweighs what tells them apart
+_LOW_RANK = 0.5  # fraction of uniform points' effective rank below which the rank has collapsed
+_HUB_SHARE, _HUB_MULTIPLE = 0.05, 10  # a hub is a neighbour of so many of the rows, and of so many times an even share
+_DEAD_SHARE = 0.01  # fraction of the dimensions that may be constant
+_NORM_CORRELATION, _NORM_VARIATION = 0.7, 0.1  # rank correlation with the frequency; deviation over mean
+_PADDING_ROWS = 1  # rows of zeros that are taken to be padding
+_FEW_ROWS = 20  # of fewer rows, constant dimensions and correlations are chance
+_LEAN, _FEWER_DIMENSIONS = 0.1, 0.9  # excess of the mean's length, share of the effective rank: structure
+_NEARER, _FARTHER = 0.9, 1.01  # of nearest angles, relative to those of uniform points
 _SIGNIFICANT = 3  # standard deviations by which a mean nearest angle must differ from that of uniform points
+
+_SEPARATE = "unclump spread FILE --duplicates-only -o OUT"
+_SPREAD = "unclump spread FILE -o OUT"
+FAULTS = {
+    "directions": None,
+    "duplicates": _SEPARATE,
+    "near-duplicates": _SEPARATE,
+    "rank": _SPREAD,
+    "cone": _SPREAD,
+    "hubs": _SPREAD,
+    "dimensions": None,
+    "norms": None,
+}
+"""The names of the faults, worst first, and the command that helps, or None where it takes a decision instead."""
+
+HEALTHY = ("structured", "uniform", "better than uniform")
+"""The kinds of tables without faults."""
 
 
 @dataclass(frozen=True)
@@ -24,16 +44,28 @@ class Verdict:
     """What is wrong with a table, and what helps.
 
     Attributes:
-        kind: The worst finding: "cone", "few dimensions", "duplicates", "clumps", "uniform", "better than uniform".
-        findings: All findings that apply, worst first.
+        kind: The worst fault, by its name in `FAULTS`; without faults "structured", "uniform" or "better than uniform".
+        findings: The names of all faults, worst first, or the kind of a table without.
         text: The verdict in one line.
-        objective: The name of the objective to spread with, as `objective` accepts it; None if none is needed.
+        structure: How the table differs from uniform points without being at fault, in words.
+        commands: The commands that help, with FILE and OUT for the table and the result.
     """
 
     kind: str
     findings: tuple[str, ...]
     text: str
-    objective: str | None
+    structure: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether there are no faults."""
+        return self.kind in HEALTHY
+
+    def commands_for(self, file: str, out: str) -> list[str]:
+        """The commands that help, to copy into a shell."""
+        words = {"FILE": file, "OUT": out}
+        return [shlex.join(words.get(word, word) for word in command.split()) for command in self.commands]
 
     def __str__(self) -> str:
         return self.text
@@ -41,82 +73,156 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The numbers that the rules use; pairs are of the table and of uniform points."""
+    """The numbers that the rules use; pairs are of the table and of uniform points.
 
+    Attributes:
+        n: The number of rows with a direction.
+        d: The number of dimensions.
+        rayleigh_pvalue: Of Rayleigh's test.
+        least_pvalue: The least of all tests.
+        mean_cosine: Over all pairs.
+        resultant: The length of the mean.
+        rank: The effective rank about the mean.
+        median_nearest: The median nearest angle.
+        mean_nearest: The mean nearest angle.
+        mean_nearest_deviation: The standard deviation of the mean nearest angle of uniform points.
+        smallest_survival: The probability that uniform points have a larger smallest angle.
+        duplicates: How many rows are equal, and in how many groups.
+        near_duplicates: How many rows nearly coincide with rows they do not equal, and in how many groups.
+        not_finite: The number of rows that are NaN or infinite.
+        zeros: The number of rows that are zero.
+        largest_hub: The share of the rows that have one and the same row among their k nearest.
+        k: How many neighbours of each row count.
+        dead_dimensions: The dimensions that are constant, by number.
+        norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.
+        norm_variation: The standard deviation of the norms, divided by their mean.
+    """
+
+    n: int
+    d: int
     rayleigh_pvalue: float
-    resultant: tuple[float, float]  # the length of the mean
-    rank: tuple[float, float]  # the effective rank after subtracting the mean
+    least_pvalue: float
+    mean_cosine: float
+    resultant: tuple[float, float]
+    rank: tuple[float, float]
     median_nearest: tuple[float, float]
     mean_nearest: tuple[float, float]
-    mean_nearest_deviation: float  # of the mean nearest angle of uniform points
-    smallest_survival: float  # the probability that uniform points have a larger smallest angle
-    duplicates: tuple[int, int]  # rows, groups
-    clumps: tuple[int, int]
-    rows_without_direction: int
-    least_pvalue: float
-    d: int
+    mean_nearest_deviation: float
+    smallest_survival: float
+    duplicates: tuple[int, int]
+    near_duplicates: tuple[int, int]
+    not_finite: int
+    zeros: int
+    largest_hub: float
+    k: int
+    dead_dimensions: tuple[int, ...]
+    norm_correlation: float
+    norm_variation: float
 
 
 def verdict(facts: Evidence) -> Verdict:
     """Judge a table by these rules.
 
-    ===================  ==============================================================================================
-    cone                 the mean is at least 0.1 longer than that of uniform points, and Rayleigh's test has p <= 0.001
-    few dimensions       the effective rank after subtracting the mean is less than half that of uniform points
-    duplicates           some rows are equal
-    clumps               some rows that are not equal are near duplicates; or the median nearest angle is less than 0.9
-                         times that of uniform points, and the mean nearest angle 3 standard deviations less
-    better than uniform  none of the above, and at most one of 1000 uniform tables has such a large smallest angle, or
-                         the mean nearest angle exceeds that of uniform points by 1 percent and 3 standard deviations
-    uniform              none of the above
-    ===================  ==============================================================================================
+    ================  =================================================================================================
+    directions        some rows are NaN or infinite, or more than one is zero (one is taken to be padding)
+    duplicates        some rows are equal
+    near-duplicates   some rows that are not equal are within `duplicate_angle`
+    rank              the effective rank about the mean is less than half that of uniform points
+    cone              the mean cosine over all pairs exceeds 0.5, and Rayleigh's test has p <= 0.001
+    hubs              one row is among the k nearest of 5 percent of the rows, and of ten times its even share
+    dimensions        more than 1 percent of the dimensions are constant: a hundredth of the median deviation or less
+    norms             the norms vary by a tenth of their mean or more, and go with the frequency (or fall with the row
+                      number) with a rank correlation of 0.7 or more
+    structured        none of these; rows are nearer to their nearest than uniform points, lean to one direction, or use
+                      dimensions unevenly
+    better than       none of these; at most one of 1000 uniform tables has such a large smallest angle, or the mean
+    uniform           nearest angle exceeds that of uniform points by 1 percent and 3 standard deviations
+    uniform           none of these
+    ================  =================================================================================================
     """
-    faults = _find_faults(facts)
+    faults, structure = dict(_find_faults(facts)), tuple(_find_structure(facts))
     if faults:
-        kind, description = next(iter(faults)), "; ".join(faults.values())
-        text = f"{description}; spread it with the objective {OBJECTIVES[kind]}"
-    else:
-        faults = {"better than uniform": ""} if _is_better(facts) else {"uniform": ""}
-        kind = next(iter(faults))
-        text = {
-            "better than uniform": "better than uniform: the points keep more distance than random ones",
-            "uniform": "as good as uniform",
-        }[kind]
-        if kind == "uniform" and facts.least_pvalue <= SIGNIFICANCE:
-            text += f", though a test can tell them apart (p = {facts.least_pvalue:.2g})"
-    if facts.rows_without_direction:
-        text += f"; drop {count(facts.rows_without_direction, 'row')} without a direction"
-    return Verdict(kind, tuple(faults), text, OBJECTIVES[kind])
+        commands = dict.fromkeys(command for name in faults if (command := FAULTS[name]) is not None)
+        return Verdict(next(iter(faults)), tuple(faults), "; ".join(faults.values()), structure, tuple(commands))
+    kind = "better than uniform" if _is_better(facts) else "structured" if structure else "uniform"
+    return Verdict(kind, (kind,), _describe_healthy(kind, facts, structure), structure)
 
 
-def _find_faults(facts: Evidence) -> dict[str, str]:
-    """Return all faults that apply, worst first, with their descriptions."""
-    faults = {}
-    if facts.resultant[0] > facts.resultant[1] + _CONE_EXCESS and facts.rayleigh_pvalue <= SIGNIFICANCE:
-        faults["cone"] = (
-            f"a cone: the rows lean to one direction (the length of their mean is {facts.resultant[0]:.2f})"
-        )
-    if facts.rank[0] < _LOW_RANK * facts.rank[1]:
-        faults["few dimensions"] = f"collapsed to few dimensions: about {facts.rank[0]:.1f} of {facts.d} are used"
+def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
+    """Yield the name and the description of each fault, in the order of `FAULTS`."""
+    bad = facts.not_finite + facts.zeros
+    if facts.not_finite or facts.zeros > _PADDING_ROWS:
+        yield "directions", f"{_have(bad, 'row')} no direction (NaN, infinite or zero): drop or replace"
     rows, groups = facts.duplicates
     if rows:
-        faults["duplicates"] = f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
-    rows, groups = facts.clumps
+        yield "duplicates", f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
+    rows, groups = facts.near_duplicates
     if rows:
-        faults["clumps"] = f"clumps: {rows} rows nearly coincide, in {count(groups, 'group')}"
-    elif facts.median_nearest[0] < _CLUMPED * facts.median_nearest[1] and _z_score(facts) < -_SIGNIFICANT:
-        share = facts.median_nearest[0] / facts.median_nearest[1]
-        faults["clumps"] = f"clumps: nearest neighbours are at {share:.0%} of the angle of uniform points"
-    return faults
+        yield "near-duplicates", f"near duplicates: {rows} rows nearly coincide, in {count(groups, 'group')}"
+    if facts.rank[0] < _LOW_RANK * facts.rank[1]:
+        yield "rank", f"collapsed rank: about {facts.rank[0]:.1f} of {facts.d} dimensions are used"
+    if facts.mean_cosine > _CONE and facts.rayleigh_pvalue <= SIGNIFICANCE:
+        yield "cone", f"a cone: the rows share one direction (mean cosine {facts.mean_cosine:.2f})"
+    if facts.largest_hub >= max(_HUB_SHARE, _HUB_MULTIPLE * facts.k / facts.n):
+        yield "hubs", f"hubs: one row is among the {facts.k} nearest of {facts.largest_hub:.0%} of the rows"
+    dead = facts.dead_dimensions
+    if len(dead) > _DEAD_SHARE * facts.d:
+        yield "dimensions", f"dead dimensions: {len(dead)} of {facts.d} are constant ({_list(dead)}): drop"
+    if _norms_carry_frequency(facts):
+        yield (
+            "norms",
+            f"norms carry the frequency (rank correlation {facts.norm_correlation:.2f}): compare by cosine, or "
+            "normalise the rows",
+        )
+
+
+def _find_structure(facts: Evidence) -> Iterator[str]:
+    """Yield in words what differs from uniform points without being a fault."""
+    share = facts.median_nearest[0] / facts.median_nearest[1]
+    if share < _NEARER and _z_score(facts) < -_SIGNIFICANT:
+        yield f"nearest neighbours are at {share:.0%} of the angle of uniform points"
+    if facts.resultant[0] > facts.resultant[1] + _LEAN and facts.rayleigh_pvalue <= SIGNIFICANCE:
+        yield f"the rows lean to one direction (mean cosine {facts.mean_cosine:.2f})"
+    used = facts.rank[0] / facts.rank[1]
+    if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS:
+        yield f"the effective rank is {used:.0%} of uniform points'"
+    if 0 < len(facts.dead_dimensions) <= _DEAD_SHARE * facts.d:
+        yield f"{count(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
+    if 0 < facts.zeros <= _PADDING_ROWS and not facts.not_finite:
+        yield "one row of zeros, as padding is"
+
+
+def _describe_healthy(kind: str, facts: Evidence, structure: tuple[str, ...]) -> str:
+    text = {
+        "structured": "healthy, structured",
+        "better than uniform": "healthy, better than uniform: the points keep more distance than random ones",
+        "uniform": "healthy, as good as uniform",
+    }[kind]
+    if kind == "uniform" and facts.least_pvalue <= SIGNIFICANCE:
+        text += f", though a test can tell them apart (p = {facts.least_pvalue:.2g})"
+    return "; ".join([text, *structure])
+
+
+def _norms_carry_frequency(facts: Evidence) -> bool:
+    varies, follows = facts.norm_variation >= _NORM_VARIATION, facts.norm_correlation >= _NORM_CORRELATION
+    return varies and follows and facts.n >= _FEW_ROWS
 
 
 def _is_better(facts: Evidence) -> bool:
-    is_farther = facts.mean_nearest[0] > _DISPERSED * facts.mean_nearest[1] and _z_score(facts) > _SIGNIFICANT
+    is_farther = facts.mean_nearest[0] > _FARTHER * facts.mean_nearest[1] and _z_score(facts) > _SIGNIFICANT
     return is_farther or facts.smallest_survival <= SIGNIFICANCE
 
 
 def _z_score(facts: Evidence) -> float:
     return (facts.mean_nearest[0] - facts.mean_nearest[1]) / facts.mean_nearest_deviation
+
+
+def _list(numbers: tuple[int, ...], most: int = 5) -> str:
+    return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
+
+
+def _have(number: int, noun: str) -> str:
+    return f"{count(number, noun)} {'has' if number == 1 else 'have'}"
 
 
 def count(number: int, noun: str) -> str:

@@ -1,0 +1,56 @@
+"""Rows that are equal, number by number: found by a hash of each row, then compared.
+
+The hash is the sum of a row's bytes, sixteen to sixty-four bits at a time, times random odd numbers, modulo 2^64: eight
+bytes a row, and no second copy of the table. Rows with the same hash are compared: a collision costs time alone.
+"""
+
+from collections import defaultdict
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt64
+from torch import Tensor
+
+_WORDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+_COMPARED = 2**20  # numbers that are compared at a time
+
+
+def hash_rows(rows: Float[Tensor, "n d"]) -> UInt64[np.ndarray, " n"]:
+    """A number for each row, the same for equal rows; minus zero equals zero."""
+    words = _words(rows).astype(np.uint64)
+    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = words * factors  # modulo 2^64
+    return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
+
+
+def equal_rows(points: Float[Tensor, "n d"], hashes: UInt64[np.ndarray, " n"]) -> list[tuple[int, ...]]:
+    """Groups of equal rows by number, largest first.
+
+    Example:
+        >>> table = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]])
+        >>> equal_rows(table, hash_rows(table))
+        [(0, 2)]
+    """
+    order = np.argsort(hashes, kind="stable")
+    ordered = hashes[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    ends = np.append(starts[1:], len(ordered))
+    repeated = ends - starts > 1
+    groups: list[tuple[int, ...]] = []
+    for start, end in zip(starts[repeated].tolist(), ends[repeated].tolist(), strict=True):
+        groups += _equal_among(points, order[start:end])
+    return sorted(groups, key=lambda group: (-len(group), group))
+
+
+def _equal_among(points: Tensor, numbers: np.ndarray) -> list[tuple[int, ...]]:
+    """Groups of equal rows among rows with the same hash."""
+    rows_by_bytes: defaultdict[bytes, list[int]] = defaultdict(list)
+    for some in np.array_split(numbers, max(1, len(numbers) * points.shape[1] // _COMPARED)):
+        for number, row in zip(some.tolist(), _words(points[torch.from_numpy(some)]), strict=True):
+            rows_by_bytes[row.tobytes()].append(number)
+    return [tuple(rows) for rows in rows_by_bytes.values() if len(rows) > 1]
+
+
+def _words(rows: Tensor) -> np.ndarray:
+    """The numbers as unsigned integers with the same bits, minus zero as zero; NumPy lacks bfloat16."""
+    return (rows + 0.0).contiguous().view(torch.uint8).numpy().view(_WORDS[rows.itemsize])

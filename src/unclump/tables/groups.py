@@ -1,0 +1,47 @@
+"""Groups of rows that are equal or nearly equal."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that are equal or nearly equal.
+
+    Attributes:
+        rows: Their numbers, counted from 0.
+        angle: The smallest angle between two of them, in radians.
+    """
+
+    rows: tuple[int, ...]
+    angle: float
+
+
+def groups_of_labels(labels: Int[Tensor, " n"], nearest: Float[Tensor, " n"]) -> list[Group]:
+    """Group the rows with the same label; largest group first, then the smallest angle; single rows are left out."""
+    order = labels.argsort(stable=True)
+    groups = [
+        Group(tuple(rows.tolist()), nearest[rows].min().item())
+        for rows in torch.split(order, labels.bincount().tolist())
+        if len(rows) > 1
+    ]
+    return sorted(groups, key=lambda group: (-len(group.rows), group.angle))
+
+
+def not_all_equal(clumps: list[Group], duplicates: list[Group]) -> list[Group]:
+    """Return the clumps that are not just a group of equal rows."""
+    equal = {frozenset(group.rows) for group in duplicates}
+    return [group for group in clumps if frozenset(group.rows) not in equal]
+
+
+def extent(groups: list[Group]) -> tuple[int, int]:
+    """Return the number of rows and of groups."""
+    return sum(len(group.rows) for group in groups), len(groups)
+
+
+def renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
+    """Map the row numbers of groups to those of the whole table."""
+    return tuple(Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups)

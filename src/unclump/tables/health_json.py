@@ -1,0 +1,180 @@
+"""A health check as JSON: for programs to read, and as a file that holds all of it."""
+
+import base64
+import dataclasses
+import json
+import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from unclump._atomic_write import replace_file
+from unclump._text import FileError
+from unclump.geometry.uniform_law import UniformLaw
+from unclump.measures.isotropic_law import IsotropicLaw
+from unclump.measures.uniformity_tests import UniformityTest
+from unclump.tables.files import BadRow
+from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.groups import Group
+from unclump.tables.health_text import law_name
+from unclump.tables.verdict import Verdict
+
+if TYPE_CHECKING:
+    from unclump.tables.findings import Health
+
+_KIND = "unclump health"
+_FORMAT = 1
+_RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
+_ANGLES = "angle"  # in the names of attributes that are angles
+
+
+def save(path: str | os.PathLike[str], health: "Health") -> None:
+    """Write a health check to a file."""
+    content = {
+        field.name: _encode(getattr(health, field.name))
+        for field in dataclasses.fields(health)
+        if field.name not in _RECOMPUTED
+    }
+    content["bad_rows"] = [[row.row, row.fault] for row in health.bad_rows]  # names stay with the table
+    text = json.dumps({"kind": _KIND, "format": _FORMAT} | content, allow_nan=False)
+    with prefix_errors(Path(path)), replace_file(Path(path)) as file:
+        file.write(text.encode("ascii"))
+
+
+def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
+    """Read the attributes of a health check, which have these types, but for the names of the rows."""
+    path = Path(path)
+    with prefix_errors(path):
+        check_regular(path)
+        try:
+            content = json.loads(path.read_bytes())
+            if (content.pop("kind"), content.pop("format")) != (_KIND, _FORMAT):
+                raise FileError("was saved by another version of unclump; measure the table again")
+            return _decode(content, types)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise FileError("expected what `unclump measure --save` wrote, got another or a damaged file") from error
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return base64.b64encode(value.numpy().astype("<f8").tobytes()).decode("ascii")
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+        return [_encode(part) for part in value]
+    if isinstance(value, dict):
+        return {key: list(part) for key, part in value.items()}
+    return value
+
+
+def _decode(content: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
+    if content.keys() != types.keys() - _RECOMPUTED:
+        raise KeyError(content.keys() ^ types.keys())
+    content |= {name: kind(content[name]) for name, kind in types.items() if kind in (int, float, str)}
+    n = content["n"] - len(content["bad_rows"])
+    sampled = content["sampled"]
+    verdict: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in content["verdict"].items()
+    }
+    return content | {
+        "bad_rows": tuple(BadRow(int(row), None, str(fault)) for row, fault in content["bad_rows"]),
+        "duplicates": _decode_groups(content["duplicates"]),
+        "clumps": _decode_groups(content["clumps"]),
+        "dead_dimensions": tuple(content["dead_dimensions"]),
+        "tests": {name: UniformityTest(*test) for name, test in content["tests"].items()},
+        "verdict": Verdict(**verdict),
+        "uniform": UniformLaw(n, content["d"]),
+        "isotropic": IsotropicLaw(n, content["d"]),
+        "intervals": {name: (low, high) for name, (low, high) in content["intervals"].items()},
+        "nearest_angles": _decode_array(content["nearest_angles"]),
+        "occurrences": _decode_array(content["occurrences"]),
+        "spectrum": _decode_array(content["spectrum"]),
+        "sampled": None if sampled is None else _decode_array(sampled).long(),
+    }
+
+
+def _decode_groups(groups: list[dict[str, Any]]) -> tuple[Group, ...]:
+    return tuple(Group(tuple(map(int, group["rows"])), float(group["angle"])) for group in groups)
+
+
+def _decode_array(text: str) -> Tensor:
+    return torch.from_numpy(np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").copy())
+
+
+def as_dict(health: "Health") -> dict[str, Any]:
+    """The measures by name, angles in degrees."""
+    law = health.uniform
+    return {
+        "n": health.n,
+        "d": health.d,
+        "dtype": health.dtype,
+        "bad_rows": [{"row": bad.row, "name": bad.name, "fault": bad.fault} for bad in health.bad_rows],
+        "duplicates": [_group_as_dict(group, health.names) for group in health.duplicates],
+        "near_degrees": math.degrees(health.near),
+        "near_duplicates": [_group_as_dict(group, health.names) for group in health.clumps],
+        "min_angle_degrees": math.degrees(health.min_angle),
+        "median_nearest_angle_degrees": math.degrees(health.median_nearest_angle),
+        "mean_nearest_angle_degrees": math.degrees(health.mean_nearest_angle),
+        "spherical_variance": health.spherical_variance,
+        "resultant_length": health.resultant_length,
+        "cone_angle_degrees": math.degrees(health.cone_angle),
+        "effective_rank": health.effective_rank,
+        "centred_rank": health.centred_rank,
+        "rankme": health.rankme,
+        "isoscore": health.isoscore,
+        "mean_cosine": health.mean_cosine,
+        "hubness": {
+            "k": health.k,
+            "skewness": health.hubness,
+            "largest": health.largest_hub,
+            "orphans": health.orphans,
+        },
+        "dead_dimensions": list(health.dead_dimensions),
+        "norms": {"correlation": health.norm_correlation, "variation": health.norm_variation},
+        "uniform": {
+            "min_angle_degrees": math.degrees(law.median_smallest_angle),
+            "min_angle_law": law_name(health),
+            "median_nearest_angle_degrees": math.degrees(law.median_nearest_angle),
+            "mean_nearest_angle_degrees": math.degrees(law.mean_nearest_angle),
+            "spherical_variance": law.spherical_variance,
+            "resultant_length": law.resultant_length,
+            "cone_angle_degrees": math.degrees(law.mean_angle_to_mean),
+            "effective_rank": law.effective_rank,
+            "rankme": health.isotropic.rankme,
+            "isoscore": health.isotropic.isoscore,
+            "mean_cosine": health.isotropic.mean_cosine,
+        },
+        "sampled_rows": None if health.sampled is None else len(health.sampled),
+        "intervals": {name: list(interval) for name, interval in _in_degrees(health.intervals).items()},
+        "tests": {name: {"statistic": test.statistic, "pvalue": test.pvalue} for name, test in health.tests.items()},
+        "verdict": {
+            "kind": health.verdict.kind,
+            "findings": list(health.verdict.findings),
+            "text": health.verdict.text,
+            "structure": list(health.verdict.structure),
+            "commands": list(health.verdict.commands),
+        },
+    }
+
+
+def _group_as_dict(group: Group, names: Sequence[str] | None) -> dict[str, Any]:
+    return {
+        "rows": list(group.rows),
+        "names": None if names is None else [names[row] for row in group.rows],
+        "angle_degrees": math.degrees(group.angle),
+    }
+
+
+def _in_degrees(intervals: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Rename intervals of angles and convert them to degrees."""
+    return {
+        f"{name}_degrees" if _ANGLES in name else name: (math.degrees(low), math.degrees(high))
+        if _ANGLES in name
+        else (low, high)
+        for name, (low, high) in intervals.items()
+    }

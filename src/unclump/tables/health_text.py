@@ -1,0 +1,112 @@
+"""The text of a health check, safe to print."""
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from unclump._text import sanitise
+from unclump.tables.groups import Group
+from unclump.tables.verdict import count
+
+if TYPE_CHECKING:
+    from unclump.tables.findings import Health
+
+_MAX_GROUPS = 10  # listed
+_MAX_ROWS = 8  # listed of each group, and of rows without a direction
+
+
+def as_text(health: "Health") -> str:
+    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
+    law = health.uniform
+    rows = [
+        ("", "this table", "uniform points"),
+        ("smallest angle", _degrees(health.min_angle), f"{_degrees(law.median_smallest_angle)}  {law_name(health)}"),
+        ("median nearest angle", _degrees(health.median_nearest_angle), f"{_degrees(law.median_nearest_angle)}  exact"),
+        ("mean nearest angle", _degrees(health.mean_nearest_angle), f"{_degrees(law.mean_nearest_angle)}  exact"),
+        ("spherical variance", f"{health.spherical_variance:.4f}", f"{law.spherical_variance:.4f}  limit law"),
+        ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
+        ("mean angle to the mean", _degrees(health.cone_angle), f"{_degrees(law.mean_angle_to_mean)}  limit law"),
+        ("effective rank", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
+        ("... about the mean", f"{health.centred_rank:.1f}", ""),
+        ("... with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
+        ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
+        ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
+        (f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", ""),
+        ("largest hub, share of rows", f"{health.largest_hub:.2%}", ""),
+        *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
+        ("constant dimensions", str(len(health.dead_dimensions)), ""),
+        ("norms, deviation / mean", f"{health.norm_variation:.3f}", ""),
+        ("norms, rank correlation with frequency", f"{health.norm_correlation:.2f}", ""),
+        *(
+            (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
+            for name, test in health.tests.items()
+        ),
+    ]
+    width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
+    table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _align_last_column(rows)]
+    return "\n".join(
+        [
+            f"{health.n} rows x {health.d} dimensions, {health.dtype}",
+            *table,
+            *_format_bad_rows(health),
+            *_format_groups("exact duplicates", health.duplicates, health.names),
+            *_format_groups(f"near duplicates, closer than {near}", health.clumps, health.names),
+            *_format_structure(health),
+            f"verdict: {health.verdict}",
+        ]
+    )
+
+
+def law_name(health: "Health") -> str:
+    """Say whether the law of uniform points' smallest angle is exact."""
+    return "exact" if health.uniform.smallest_is_exact else "limit law"
+
+
+def _degrees(radians: float) -> str:
+    """Format an angle in degrees, with four decimals, or three significant digits if it is tiny."""
+    value = math.degrees(radians)
+    return f"{value:.4f}°" if value >= 0.01 or value == 0 else f"{value:.3g}°"
+
+
+def _label_row(row: int, names: Sequence[str] | None) -> str:
+    """Return the number of a row, with its sanitised name if it has one."""
+    return str(row) if names is None else f"{row} '{sanitise(names[row])}'"
+
+
+def _align_last_column(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """Align the numbers of the last column, which may be followed by a remark."""
+    parts = [other.partition("  ") for _, _, other in rows]
+    return [
+        (name, value, f"{number:>14}{gap}{remark}" if number else "")
+        for (name, value, _), (number, gap, remark) in zip(rows, parts, strict=True)
+    ]
+
+
+def _format_bad_rows(health: "Health") -> list[str]:
+    if not health.bad_rows:
+        return ["rows without a direction: none"]
+    labels = [f"{_label_row(bad.row, health.names)} ({bad.fault})" for bad in health.bad_rows[:_MAX_ROWS]]
+    listed = _join(labels, len(health.bad_rows))
+    return [f"rows without a direction: {len(health.bad_rows)}, left out of the above: {listed}"]
+
+
+def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | None) -> list[str]:
+    rows = sum(len(group.rows) for group in groups)
+    extent = f"{rows} rows in {count(len(groups), 'group')}" if groups else "none"
+    lines = [f"{title}: {extent}"]
+    for group in groups[:_MAX_GROUPS]:
+        labels = [_label_row(row, names) for row in group.rows[:_MAX_ROWS]]
+        lines.append(f"  {_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
+    return lines + (["  ..."] if len(groups) > _MAX_GROUPS else [])
+
+
+def _join(labels: list[str], total: int) -> str:
+    more = total - len(labels)
+    return ", ".join(labels) + (f" and {more} more" if more else "")
+
+
+def _format_structure(health: "Health") -> list[str]:
+    """Say beside faults what is none; the verdict on a healthy table says it itself."""
+    if health.verdict.is_healthy or not health.verdict.structure:
+        return []
+    return [f"structure, which is no fault: {'; '.join(health.verdict.structure)}"]
