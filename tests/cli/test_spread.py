@@ -307,8 +307,9 @@ def dies(file, table):
     file.write(b"PK half of a file")
     file.flush()
     os.kill(os.getpid(), signal.SIGKILL)
-import unclump.tables.files, dataclasses
-unclump.tables.files._FORMATS["npz"] = dataclasses.replace(unclump.tables.files._FORMATS["npz"], write=dies)
+import dataclasses
+from unclump.tables.files._formats import FORMATS
+FORMATS["npz"] = dataclasses.replace(FORMATS["npz"], write=dies)
 sys.exit(main(sys.argv[1:]))
 """
 
