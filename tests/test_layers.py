@@ -9,7 +9,7 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks", "_arrays", "_library", "_once", "_precision", "_text"},
+    {"_checks", "_arrays", "_isolated", "_library", "_once", "_precision", "_text"},
     {"_atomic_write"},
     {"geometry"},
     {"kernels"},

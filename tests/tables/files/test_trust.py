@@ -254,7 +254,7 @@ TEXT = {
     "tabs": ("a\t1\t2\nb\t3\t4\n", "separated by single spaces"),
     "nothing": ("", "is empty"),
     "only space": (" \n\n", "is empty"),
-    "gzip": (b"\x1f\x8b\x08rest", "is compressed with gzip; decompress it first"),
+    "gzip": (b"\x1f\x8b\x08rest", "is not a valid gzip file"),
     "fastText": (b"\xba\x16\x4f\x2frest", "is a fastText model"),
 }
 
@@ -280,7 +280,8 @@ TABULAR = {
     "two in quotes": ('1,2\n"3,4",\n', "line 2: expected 2 numbers, got ''"),
     "decimal commas": ('"0,5","1,5"\n"2,5","3,5"\n', "at least 2 rows of at least 2 numbers, got 1 x 1"),
     "a broken quote": ('a,1,2\n"b,3,4\n', "line 2: unexpected end of data"),
-    "semicolons": ("a;1;2\nb;3;4\n", "line 1: expected several cells, separated by ',', got one"),
+    "one column": ("a\nb\n", "line 1: expected several cells, separated by ',', got one"),
+    "semicolons": ("a;1;2\nb;3;x\n", "line 2: expected 2 numbers, got 'x'"),
     "one row": ("x,y\n1,2\n", "got 1 x 2"),
     "only headings": ("x,y\n", "got 0 x 0"),
     "nothing": ("", "is empty"),

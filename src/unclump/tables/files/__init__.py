@@ -16,7 +16,7 @@ import torch
 from unclump._atomic_write import replace_file
 from unclump._text import FileError, sanitise
 from unclump.tables.files import huggingface
-from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_read, format_to_write, is_writable
+from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_write, is_writable, read_path
 from unclump.tables.files._table import BadRow, Source, Table, bad_rows, make_source
 from unclump.tables.files._validation import check_regular, prefix_errors
 
@@ -39,15 +39,16 @@ def load(
 ) -> Table:
     """Read a table of embeddings.
 
-    `.npy`, `.npz`, `.pt`, `.safetensors`, `.parquet`, `.csv` and `.tsv` are recognised by their suffix; word2vec text
-    and binary, GloVe with or without a header line, and files with other suffixes by their first bytes; a folder is
-    read as a Hugging Face model. `.npy`, `.pt` and safetensors are memory-mapped. Text is read as float32, or as
-    float64 if any number has more than nine digits.
+    `.npy`, `.npz`, `.pt`, `.safetensors`, `.parquet`, `.arrow`, `.feather`, `.csv`, `.tsv`, `.jsonl`, `.h5`, `.faiss`
+    and `.gz` are recognised by their suffix; word2vec text and binary, GloVe with or without a header line, and files
+    with other suffixes by their first bytes; a folder is read as a Hugging Face model or dataset. `.npy`, `.pt` and
+    safetensors are memory-mapped: `table.points[start:stop]` reads no other rows. Text is read as float32, or as
+    float64 if any number has more than nine digits. Arrow, JSON lines, HDF5, FAISS, gzip and datasets are only read.
 
     Args:
         path: The file or folder.
         tensor: Which table, if there are several: the key in an `.npz` or `.pt`, the tensor in a safetensors file or
-            model, the column of a Parquet file (or `"x"` for its columns x0, x1, ...).
+            model, the dataset in HDF5, the column of a table (or `"x"` for its columns x0, x1, ...).
         names: A file with one row name per line, used instead of the names in the table's own file.
 
     Raises:
@@ -62,11 +63,7 @@ def load(
     """
     path = Path(path)
     with prefix_errors(path):
-        if path.is_dir():
-            table = huggingface.read(path, tensor)
-        else:
-            check_regular(path)
-            table = format_to_read(path).read(path, tensor)
+        table = read_path(path, tensor)
     return table if names is None else _with_names(table, Path(names), sanitise(path))
 
 

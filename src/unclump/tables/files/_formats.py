@@ -1,6 +1,5 @@
 """The formats: which suffix or first bytes they have, how they are read and written, and what they can hold."""
 
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,20 +8,26 @@ from typing import BinaryIO
 
 import torch
 
-from unclump._text import FileError, sanitise
+from unclump._text import FileError
 from unclump.tables.files import (
     archives,
     arrays,
+    arrow,
     delimited,
+    faiss_files,
+    gzip_files,
+    hdf5,
     huggingface,
+    jsonl,
     parquet,
     safetensors_files,
     text,
     torch_files,
     word2vec,
 )
+from unclump.tables.files._recognition import describe, describe_format, sniff
 from unclump.tables.files._table import Table
-from unclump.tables.files._validation import FLOATS, wrap_errors
+from unclump.tables.files._validation import FLOATS, check_regular
 
 MODEL_FOLDER = huggingface.FORMAT
 SHARDS = "several files"  # of one table; the name of the format that `read_tables` reads
@@ -62,6 +67,11 @@ FORMATS = {
     "text": Format(text.read, text.write, text.check, names="required"),
     "word2vec": Format(word2vec.read, word2vec.write, word2vec.check, names="required", dtypes=(torch.float32,)),
     "parquet": Format(parquet.read, parquet.write, parquet.check, dtypes=_NUMPY),
+    "arrow": Format(arrow.read, None),
+    "jsonl": Format(jsonl.read, None),
+    "hdf5": Format(hdf5.read, None),
+    "faiss": Format(faiss_files.read, None),
+    "gzip": Format(lambda path, tensor: gzip_files.read(path, tensor, read_path), None),
 } | {
     key: Format(delimited.read, partial(delimited.write, format_name=key), partial(delimited.check, format_name=key))
     for key in delimited.DELIMITERS
@@ -76,6 +86,14 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".faiss": "faiss",
+    ".gz": "gzip",
 }
 _WRITABLE = {
     suffix: name
@@ -84,9 +102,19 @@ _WRITABLE = {
 }
 
 
-def format_to_read(path: Path) -> Format:
-    """The format of a file, by its suffix or else by its first bytes."""
-    return FORMATS[_SUFFIXES.get(path.suffix.lower()) or _sniff(path)]
+def read_path(path: Path, tensor: str | None) -> Table:
+    """Read a folder, or a file in the format of its suffix, or else in that of its first bytes."""
+    if path.is_dir():
+        return arrow.read_dataset(path, tensor) if arrow.is_dataset(path) else huggingface.read(path, tensor)
+    check_regular(path)
+    expected = _SUFFIXES.get(path.suffix.lower())
+    try:
+        return FORMATS[expected or sniff(path)].read(path, tensor)
+    except FileError as error:
+        seen = None if expected is None else describe(path)
+        if seen is None or expected is None or seen == describe_format(expected):
+            raise
+        raise FileError(f"{error}; its first bytes are those of {seen}") from error.__cause__
 
 
 def is_writable(format_name: str) -> bool:
@@ -108,35 +136,3 @@ def format_to_write(path: Path, table: Table) -> str:
         )
         raise FileError(f"{fault}; use one of {', '.join(_WRITABLE)}")
     return _WRITABLE[suffix]
-
-
-def _sniff(path: Path) -> str:
-    """Detect the format of a file from its first bytes."""
-    with open(path, "rb") as file:
-        head = file.read(4096)
-    if not head:
-        raise FileError("is empty")
-    if head.startswith(b"\x93NUMPY"):
-        return "npy"
-    if head.startswith(b"PK\x03\x04"):
-        with wrap_errors("is not a valid zip archive"), zipfile.ZipFile(path) as archive:
-            return "torch" if any(name.endswith("data.pkl") for name in archive.namelist()) else "npz"
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    if head[4:9] == b"\0\0\0\0{":
-        return "safetensors"
-    if head[:1] == b"\x80" and head[1:2] in {b"\2", b"\3", b"\4", b"\5"}:
-        raise FileError(
-            "is a pickle, which could run code when it is loaded; if you trust it, convert it with gensim: "
-            f"KeyedVectors.load('{sanitise(path.name)}').save_word2vec_format('{sanitise(path.stem)}.bin', binary=True)"
-        )
-    for magic, message in _UNSUPPORTED.items():
-        if head.startswith(magic):
-            raise FileError(message)
-    return "word2vec" if word2vec.looks_binary(head) else "text"
-
-
-_UNSUPPORTED = {
-    b"\x1f\x8b": "is compressed with gzip; decompress it first",
-    b"\xba\x16\x4f\x2f": "is a fastText model; use the .vec file that comes with it",
-}

@@ -42,17 +42,17 @@ def _parse_rows_as(rows: Iterator[tuple[int, bytes]], points: np.ndarray, separa
             if len(numbers) != points.shape[1] or text.count(separator.encode()) != points.shape[1] - 1:
                 raise FileError(f"line {line}: expected {points.shape[1]} numbers, got {_bad_field(text, separator)}")
             points[row] = numbers
-            if is_float32 and (_has_many_digits(text) or not _is_in_range(numbers, points[row])):
+            if is_float32 and (has_many_digits(text) or not is_in_range(numbers, points[row])):
                 raise _NeedsFloat64Error
     return torch.from_numpy(points)
 
 
-def _is_in_range(numbers: np.ndarray, rounded: np.ndarray) -> bool:
+def is_in_range(numbers: np.ndarray, rounded: np.ndarray) -> bool:
     """Whether rounding to float32 neither overflowed nor underflowed."""
     return bool(((rounded != 0) == (numbers != 0)).all() and (np.isinf(rounded) == np.isinf(numbers)).all())
 
 
-def _has_many_digits(text: bytes) -> bool:
+def has_many_digits(text: bytes) -> bool:
     """Whether any number has more significant digits than float32 can represent."""
     digits = text.translate(_COMMAS_TO_SPACES, b".-+").split()
     if max(map(len, digits)) <= _MAX_DIGITS:  # the usual case, decided quickly

@@ -106,6 +106,6 @@ def check_ratio(size: int, compressed_size: int) -> None:
         raise FileError(f"would decompress {compressed_size} bytes into {size}; no embeddings compress that well")
 
 
-def missing_package(package: str) -> FileError:
+def missing_package(package: str, extra: str = "files") -> FileError:
     """Create the error that names the extra to install."""
-    return FileError(f"needs the package {package}; install it with: pip install 'unclump[files]'")
+    return FileError(f"needs the package {package}; install it with: pip install 'unclump[{extra}]'")

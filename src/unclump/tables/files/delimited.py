@@ -1,12 +1,14 @@
-"""CSV and TSV: columns of numbers, with an optional first column of names and an optional first line of headings.
+"""CSV and TSV: columns of numbers or one column of lists, perhaps with names, other texts, and a line of headings.
 
-The first line holds headings if no cell after the first is a number, or if the cells count 0, 1, 2, ... as in pandas.
-The first column holds names if its first value is not a number, or if its heading is empty or one such as "word".
-CSV is quoted as in RFC 4180; TSV is not quoted, so that a quotation mark can be a name.
+The first line holds headings if no cell after the first is a number or a list, or if the cells count 0, 1, 2, ... as in
+pandas. The first column holds names if its first value is not a number, or if its heading is empty or one such as
+"word". CSV is quoted as in RFC 4180, with commas, or with semicolons and then perhaps decimal commas; TSV is not
+quoted, so that a quotation mark can be a name.
 """
 
 import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any, BinaryIO
 from unclump._text import FileError, describe_error, sanitise
 from unclump.tables.files._numbers import format_rows, is_number, parse_rows
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import check_no_tensor, check_shape
+from unclump.tables.files._validation import check_shape, choose_names
 from unclump.tables.files.text import MAX_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -24,35 +26,53 @@ _NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The headings, if any, and whether the first column holds names."""
+    """The headings, if any; which columns hold numbers, or a list of them, and which the names; the delimiter."""
 
     headings: tuple[str, ...] | None
-    has_names: bool
+    cells: int
+    columns: tuple[int, ...]
+    names_column: int | None
+    is_list: bool
+    delimiter: str
+
+    @property
+    def others(self) -> list[int]:
+        """The columns of anything else."""
+        return [i for i in range(self.cells) if i not in {*self.columns, self.names_column}]
 
 
 def read(path: Path, tensor: str | None) -> Table:
     """Read the file twice: once to count the rows, once to parse them."""
-    check_no_tensor(tensor)
     format_name = format_of(path)
-    layout = _detect_layout(path)
-    start, skip = int(layout.headings is not None), int(layout.has_names)
+    layout = _detect_layout(path, tensor)
+    start = int(layout.headings is not None)
     n, d = 0, 0
-    for line, cells in islice(_records(path), start, None):
-        d = d or len(cells) - skip
-        if len(cells) - skip != d:
-            raise FileError(f"line {line}: expected {d + skip} cells, as in the previous lines, got {len(cells)}")
+    for line, cells in islice(_records(path, layout.delimiter), start, None):
+        if len(cells) != layout.cells:
+            raise FileError(f"line {line}: expected {layout.cells} cells, as in the previous lines, got {len(cells)}")
+        d = d or _numbers(cells, layout).count(",") + 1
         n += 1
     check_shape(n, d)
     names: list[str] = []
 
     def rows() -> Iterator[tuple[int, bytes]]:
         names.clear()
-        for line, cells in islice(_records(path), start, None):
-            names.extend(cells[:skip])
-            yield line, ",".join(cells[skip:]).encode("utf-8", "surrogateescape")
+        for line, cells in islice(_records(path, layout.delimiter), start, None):
+            if layout.names_column is not None:
+                names.append(cells[layout.names_column])
+            yield line, _numbers(cells, layout).encode("utf-8", "surrogateescape")
 
     points = parse_rows(rows, n, d, ",")
-    return Table(points, names if layout.has_names else None, make_source(path, format_name, points, layout=layout))
+    source = make_source(path, format_name, points, tensor=tensor, layout=layout)
+    return Table(points, None if layout.names_column is None else names, source)
+
+
+def _numbers(cells: Sequence[str], layout: Layout) -> str:
+    """The numbers of a row, between commas."""
+    if layout.is_list:
+        return re.sub(r"\s*,\s*|\s+", ",", cells[layout.columns[0]].strip()[1:-1].strip())
+    numbers = [cells[i] for i in layout.columns]
+    return ",".join([number.replace(",", ".") for number in numbers] if layout.delimiter == ";" else numbers)
 
 
 def format_of(path: Path) -> str:
@@ -60,33 +80,97 @@ def format_of(path: Path) -> str:
     return path.suffix.lower().removeprefix(".")
 
 
-def _detect_layout(path: Path) -> Layout:
-    """Detect headings and names from the first two lines."""
-    head = [cells for _, cells in islice(_records(path), 2)]
+def _detect_layout(path: Path, tensor: str | None) -> Layout:
+    """Detect the delimiter, headings, names and numbers from the first two lines."""
+    delimiter = DELIMITERS[format_of(path)] if not _has_semicolons(path) else ";"
+    head = [cells for _, cells in islice(_records(path, delimiter), 2)]
     if not head:
         raise FileError("is empty")
     first, second = head[0], head[-1]
-    if len(first) == 1:
-        raise FileError(f"line 1: expected several cells, separated by {DELIMITERS[format_of(path)]!r}, got one")
-    has_number = any(_is_number(cell) for cell in first[1:])
+    if len(first) == 1 and not _is_list(second[0]):
+        raise FileError(f"line 1: expected several cells, separated by {delimiter!r}, got one")
+    has_value = any(_is_number(cell, delimiter) or _is_list(cell) for cell in first[1:]) or _is_list(first[0])
     is_range = first[1:] == [str(i) for i in range(len(first) - 1)] or first == [str(i) for i in range(len(first))]
-    if not has_number or is_range:
-        is_name_heading = first[0].strip().lower() in _NAME_HEADINGS
-        return Layout(tuple(first), is_name_heading or not _is_number(second[0]))
-    return Layout(None, not _is_number(first[0]))
+    if has_value and not is_range:
+        return _layout_without_headings(first, delimiter, tensor)
+    if len(head) == 1:
+        check_shape(0, 0)
+    if len(second) != len(first):
+        raise FileError(f"line 2: expected {len(first)} cells, as in the previous lines, got {len(second)}")
+    return _layout_with_headings(first, second, delimiter, tensor)
 
 
-def _is_number(cell: str) -> bool:
+def _layout_without_headings(values: list[str], delimiter: str, tensor: str | None) -> Layout:
+    if tensor is not None:
+        raise FileError(f"has no line of headings; leave out tensor='{sanitise(tensor)}'")
+    lists = [i for i, cell in enumerate(values) if _is_list(cell)]
+    names_column = None if _is_number(values[0], delimiter) or lists == [0] else 0
+    columns = lists[:1] if lists else [i for i in range(len(values)) if i != names_column]
+    return Layout(None, len(values), tuple(columns), names_column, bool(lists), delimiter)
+
+
+def _layout_with_headings(headings: list[str], values: list[str], delimiter: str, tensor: str | None) -> Layout:
+    """Take the column of lists, or those of numbers: x0, x1, ... if there are texts beside them, or else all."""
+    lists = [i for i, cell in enumerate(values) if _is_list(cell) and tensor in {None, headings[i]}]
+    if len(lists) > 1:
+        listed = ", ".join(f"'{sanitise(headings[i])}'" for i in lists[:8])
+        raise FileError(f"holds several tables; pick one with tensor=...: {listed}")
+    is_text = [bool(cell) and not _is_number(cell, delimiter) and not _is_list(cell) for cell in values]
+    texts = [i for i in range(len(values)) if is_text[i]]
+    title = choose_names([headings[i].strip().lower() for i in texts])
+    names_column = next((i for i in texts if headings[i].strip().lower() == title), None)
+    if names_column is None and (is_text[0] or headings[0].strip().lower() in _NAME_HEADINGS) and lists != [0]:
+        names_column = 0
+    columns = lists or _number_columns(headings, [i for i in range(len(values)) if i != names_column], is_text, tensor)
+    return Layout(tuple(headings), len(headings), tuple(columns), names_column, bool(lists), delimiter)
+
+
+def _number_columns(headings: list[str], candidates: list[int], is_text: list[bool], tensor: str | None) -> list[int]:
+    series: dict[str, list[int]] = {}
+    for i in candidates:
+        if match := re.fullmatch(r"(.*?)\d+", headings[i].strip()):
+            series.setdefault(match[1], []).append(i)
+    if tensor is not None:
+        if tensor not in series:
+            raise FileError(f"holds no column '{sanitise(tensor)}' of lists, nor columns {sanitise(tensor)}0, 1, ...")
+        return series[tensor]
+    if not any(is_text[i] for i in candidates):
+        return candidates
+    long = [columns for columns in series.values() if len(columns) > 1]
+    if len(long) > 1:
+        listed = ", ".join(f"'{sanitise(prefix)}'" for prefix, columns in series.items() if len(columns) > 1)
+        raise FileError(f"holds several tables; pick one with tensor=...: {listed}, for columns with a number after it")
+    return long[0] if long else [i for i in candidates if not is_text[i]]
+
+
+def _has_semicolons(path: Path) -> bool:
+    """Whether a CSV is separated by semicolons: it has no commas, or only decimal ones."""
+    if format_of(path) != "csv":
+        return False
+    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+        line = file.readline(MAX_LINE).rstrip("\r\n")
+    cells = line.split(";")
+    return len(cells) > 1 and ("," not in line or all(_is_number(cell, ";") for cell in cells[1:]))
+
+
+def _is_number(cell: str, delimiter: str = ",") -> bool:
+    cell = cell.replace(",", ".") if delimiter == ";" else cell
     return is_number(cell.encode("utf-8", "surrogateescape"))
 
 
-def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _is_list(cell: str) -> bool:
+    """Whether a cell is a list of numbers, as JSON, Python or NumPy print it; its first number decides."""
+    cell = cell.strip()
+    return cell[:1] == "[" and cell[-1:] == "]" and _is_number(re.split(r"[\s,]", cell[1:-1].strip(), maxsplit=1)[0])
+
+
+def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the records as lists of cells, with the number of the line on which they end."""
     is_csv = format_of(path) == "csv"
     with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="" if is_csv else "\n") as file:
         lines = iter(lambda: file.readline(MAX_LINE), "")
         if is_csv:
-            yield from _csv_records(csv.reader(lines, strict=True))
+            yield from _csv_records(csv.reader(lines, strict=True, delimiter=delimiter))
         else:
             for number, line in enumerate(lines, start=1):
                 if line.strip("\r\n"):
@@ -94,45 +178,65 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _csv_records(reader: Any) -> Iterator[tuple[int, list[str]]]:
+    limit = csv.field_size_limit(MAX_LINE)
     try:
         yield from ((reader.line_num, cells) for cells in reader if cells)
     except csv.Error as error:
         raise FileError(f"line {reader.line_num}: {describe_error(error)}") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def check(table: Table, format_name: str) -> None:
-    """Raise if the format cannot hold the table."""
+    """Raise if the format cannot hold the table, or other columns have no values for new rows."""
     for row, name in enumerate(table.names or ()):
         if format_name == "tsv" and any(c in name for c in "\t\r\n"):
             raise FileError(f"TSV cannot hold the tab or line break in row {row}, '{sanitise(name)}'; use .csv")
+    source = table.source_in_format(format_name)
+    if source is not None and source.layout_as(Layout).others and len(table.points) != source.rows:
+        raise FileError(
+            f"{sanitise(source.path)} has other columns, without values for the new rows; "
+            "write to a format that holds only the table, such as .npy or .txt"
+        )
 
 
 def write(file: BinaryIO, table: Table, format_name: str) -> None:
-    """Write with the headings that were read; the headings of a new file are `name, x0, x1, ...`."""
-    delimiter = DELIMITERS[format_name]
+    """Write all columns that were read, with the table's replaced; those of a new file are `name, x0, x1, ...`."""
     source = table.source_in_format(format_name)
-    layout = None if source is None else source.layout_as(Layout)
-    names = table.names_to_write(source, had_names=layout is not None and layout.has_names)
-    headings = _headings(layout, table.points.shape[1], with_names=names is not None)
-    if headings is not None:
-        file.write(_format_line(headings, delimiter))
+    d = table.points.shape[1]
+    new = Layout(tuple(f"x{i}" for i in range(d)), d, tuple(range(d)), None, False, DELIMITERS[format_name])
+    layout = new if source is None else source.layout_as(Layout)
+    names = table.names_to_write(source, had_names=layout.names_column is not None)
+    if layout.headings is not None:
+        headings = _with_name(list(layout.headings), None if names is None else "name", layout, keep=True)
+        file.write(_format_line(headings, layout.delimiter))
+    records: Iterator[list[str]] = iter(())
+    if source is not None and layout.others:
+        source.check_unchanged()
+        start = int(layout.headings is not None)
+        records = (cells for _, cells in islice(_records(source.path, layout.delimiter), start, None))
     for row, numbers in enumerate(format_rows(table.points)):
-        file.write(_format_line(numbers if names is None else [names[row], *numbers], delimiter))
+        cells = next(records, [""] * layout.cells)
+        for column, value in zip(
+            layout.columns, [f"[{', '.join(numbers)}]"] if layout.is_list else numbers, strict=True
+        ):
+            cells[column] = value
+        file.write(_format_line(_with_name(cells, None if names is None else names[row], layout), layout.delimiter))
 
 
-def _headings(layout: Layout | None, d: int, *, with_names: bool) -> list[str] | None:
-    if layout is None:
-        return ["name"] * with_names + [f"x{i}" for i in range(d)]
-    if layout.headings is None:
-        return None
-    return ["name"] * (with_names and not layout.has_names) + list(
-        layout.headings[layout.has_names and not with_names :]
-    )
+def _with_name(cells: list[str], name: str | None, layout: Layout, *, keep: bool = False) -> list[str]:
+    """The cells of a line with a name where names are, or before all others; without one, their column is left out."""
+    column = layout.names_column
+    if column is None:
+        return cells if name is None else [name, *cells]
+    if name is None:
+        return cells[:column] + cells[column + 1 :]
+    return cells if keep else [*cells[:column], name, *cells[column + 1 :]]
 
 
 def _format_line(cells: list[str], delimiter: str) -> bytes:
-    if delimiter == ",":
-        cells = [_quote(cell) if any(mark in cell for mark in ',"\r\n') else cell for cell in cells]
+    if delimiter != "\t":
+        cells = [_quote(cell) if any(mark in cell for mark in f'{delimiter}"\r\n') else cell for cell in cells]
     return (delimiter.join(cells) + "\n").encode("utf-8", "surrogateescape")
 
 

@@ -3,19 +3,22 @@
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from unclump._atomic_write import replace_file, replace_folder
 from unclump._text import FileError, sanitise
-from unclump.tables.files import safetensors_files
+from unclump.tables.files import safetensors_files, torch_files
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._tokenizers import token_names
 from unclump.tables.files._validation import Entry, list_entries, wrap_errors
 
 FORMAT = "huggingface"
+_WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
 # Names of the input embedding in various model families; the one shared by encoder and decoder comes first.
 _EMBEDDINGS = (
     "shared.weight",  # T5, BART
@@ -44,7 +47,7 @@ def read(path: Path, tensor: str | None) -> Table:
     key = tensor if tensor is not None else _find_embedding(path, shards)
     if key not in shards:
         raise FileError(f"holds no tensor '{sanitise(key)}'; candidates are {_list_candidates(shards)}")
-    table = safetensors_files.read(shards[key], key)
+    table: Table = _files_of(shards[key]).read(shards[key], key)
     names = token_names(path, len(table.points))
     layout = Layout(shards[key].absolute())
     source = make_source(path, FORMAT, table.points, tensor=key, layout=layout, files=_all_files(path), names_path=path)
@@ -59,11 +62,12 @@ def _all_files(folder: Path) -> list[Path]:
 
 def _shards(folder: Path) -> dict[str, Path]:
     """Map the name of each tensor to the file that holds it."""
-    single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
-    if single.is_file():
-        return dict.fromkeys(safetensors_files.entries(single), single)
-    if not index.is_file():
-        raise FileError("is a folder without model.safetensors; name the file that holds the table")
+    for weights in _WEIGHTS:
+        if (folder / weights).is_file():
+            return dict.fromkeys(_entries(folder / weights), folder / weights)
+    index = next((folder / f"{w}.index.json" for w in _WEIGHTS if (folder / f"{w}.index.json").is_file()), None)
+    if index is None:
+        raise FileError(f"is a folder without {' or '.join(_WEIGHTS)}; {_advise(folder)}")
     weight_map = _read_json(index).get("weight_map")
     if not isinstance(weight_map, dict):
         raise FileError(f"{index.name} has no weight_map")
@@ -75,6 +79,27 @@ def _shards(folder: Path) -> dict[str, Path]:
     return {key: folder / name for key, name in weight_map.items()}
 
 
+def _files_of(shard: Path) -> ModuleType:
+    """The format of a file with weights."""
+    return torch_files if shard.suffix == ".bin" else safetensors_files
+
+
+def _entries(shard: Path) -> dict[str, Entry]:
+    entries: dict[str, Entry] = _files_of(shard).entries(shard)
+    return entries
+
+
+def _advise(folder: Path) -> str:
+    """What to do with a folder that is no model: name its files, if they may be shards of a table."""
+    counts = Counter(
+        entry.suffix for entry in folder.iterdir() if entry.suffix in {".parquet", ".arrow", ".safetensors"}
+    )
+    if counts:
+        suffix, count = counts.most_common(1)[0]
+        return f"it holds {count} {suffix} files: name them, {sanitise(folder.name)}/*{suffix}"
+    return "name the file that holds the table"
+
+
 def _find_embedding(folder: Path, shards: Mapping[str, Path]) -> str:
     """Find the tensor that is named like an input embedding and, if possible, has `vocab_size` rows."""
     config = _read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
@@ -83,7 +108,7 @@ def _find_embedding(folder: Path, shards: Mapping[str, Path]) -> str:
         candidates: dict[str, Entry] = {}
         for key in shards:
             if key == ending or key.endswith("." + ending):
-                entry = safetensors_files.entries(shards[key]).get(key)
+                entry = _entries(shards[key]).get(key)
                 if entry is not None and entry.is_table:
                     candidates[key] = entry
         matching = {key: entry for key, entry in candidates.items() if entry.shape[0] in vocab_sizes}
@@ -146,7 +171,7 @@ def write(path: Path, table: Table) -> None:
     if path.exists():
         # Do not follow links: downloaded folders link to files that other folders share.
         with replace_file(shard, follow_links=False) as file:
-            safetensors_files.write_with_tensor_replaced(file, shard, source.tensor, table.points)
+            _files_of(shard).write_with_tensor_replaced(file, shard, source.tensor, table.points)
         return
     with replace_folder(path) as temporary:
         for old in source.files:
@@ -154,7 +179,7 @@ def write(path: Path, table: Table) -> None:
             new.parent.mkdir(parents=True, exist_ok=True)
             with open(new, "xb") as file:
                 if old == shard:
-                    safetensors_files.write_with_tensor_replaced(file, old, source.tensor, table.points)
+                    _files_of(shard).write_with_tensor_replaced(file, old, source.tensor, table.points)
                 else:
                     with open(old, "rb") as original:
                         shutil.copyfileobj(original, file)

@@ -1,6 +1,5 @@
 """Parquet: a column of lists, or many columns of numbers, read in batches and written by row groups."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,19 +9,12 @@ import numpy as np
 import torch
 
 from unclump._text import FileError, sanitise
+from unclump.tables.files._columns import BATCH, choose_columns, choose_names_column, is_list, pyarrow, read_columns
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import (
-    Entry,
-    check_ratio,
-    check_shape,
-    choose_names,
-    list_entries,
-    missing_package,
-    wrap_errors,
-)
+from unclump.tables.files._thrift import column_sizes
+from unclump.tables.files._validation import check_ratio, wrap_errors
 
 FORMAT = "parquet"
-_BATCH = 8192  # rows read at once
 
 
 @dataclass(frozen=True)
@@ -34,111 +26,34 @@ class Layout:
     others: tuple[str, ...]
 
 
-def _pyarrow() -> Any:
-    try:
-        import pyarrow.compute
-        import pyarrow.parquet
-    except ImportError:
-        raise missing_package("pyarrow") from None
-    return pyarrow
-
-
 def read(path: Path, tensor: str | None) -> Table:
     """Read only the columns of the table and of the names."""
-    pa = _pyarrow()
-    broken = (ValueError, pa.ArrowException)
-    with wrap_errors("is not a valid Parquet file", broken), pa.parquet.ParquetFile(path, memory_map=True) as file:
-        schema = file.schema_arrow
-        columns = _choose_columns(schema, file.metadata.num_rows, tensor)
-        strings = [field.name for field in schema if _is_string(field.type)]
-        names_column = choose_names(strings)
-        points = _read_points(file, columns, path.stat().st_size)
-        names = None
-        if names_column is not None:
-            column = file.read(columns=[names_column], use_threads=False).column(0)
-            names = [name or "" for name in column.to_pylist()]
-    others = tuple(name for name in schema.names if name not in {*columns, names_column})
-    layout = Layout(columns, names_column, others)
+    pa = pyarrow()
+    size = path.stat().st_size
+    with wrap_errors("is not a valid Parquet file", (ValueError, TypeError, AttributeError, pa.ArrowException)):
+        with pa.parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            columns = choose_columns(schema, file.metadata.num_rows, tensor)
+            names_column = choose_names_column(schema)
+        wanted = [*columns, *([] if names_column is None else [names_column])]
+        _check_sizes(path, wanted, size)
+        # Repeated names stay indices into a dictionary, as they are in the file.
+        with pa.parquet.ParquetFile(path, read_dictionary=wanted[len(columns) :]) as file:
+            batches = file.iter_batches(BATCH, columns=wanted, use_threads=False)
+            points, names = read_columns(batches, file.metadata.num_rows, columns, names_column, size)
+    layout = Layout(columns, names_column, tuple(name for name in schema.names if name not in wanted))
     return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout))
 
 
-def _is_string(kind: Any) -> bool:
-    types = _pyarrow().types
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _is_list(kind: Any) -> bool:
-    types = _pyarrow().types
-    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
-    return bool(is_list and types.is_floating(kind.value_type))
-
-
-def _choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str, ...]:
-    """Choose a column of lists, or columns of numbers; `requested` is its name, or the prefix of their names."""
-    if len(set(schema.names)) < len(schema.names):
-        raise FileError("holds two columns of the same name")
-    lists = [field.name for field in schema if _is_list(field.type)]
-    numbers = [field.name for field in schema if _pyarrow().types.is_floating(field.type)]
-    if requested is not None:
-        lists = [name for name in lists if name == requested]
-        numbers = [name for name in numbers if re.fullmatch(re.escape(requested) + r"\d+", name)]
-    if len(lists) == 1:
-        return (lists[0],)
-    entries = {field.name: Entry((rows,), str(field.type)) for field in schema}
-    if lists:
-        choices = list_entries({k: entries[k] for k in lists})
-        raise FileError(f"holds several tables; pick one with tensor=...: {choices}")
-    if len(numbers) < 2:
-        missing = "columns of numbers or column of lists" if requested is None else f"column '{sanitise(requested)}'"
-        raise FileError(f"holds no {missing} in floating point; it holds {list_entries(entries)}")
-    if len({schema.field(name).type for name in numbers}) > 1:
-        raise FileError(
-            f"mixes types: {list_entries({k: entries[k] for k in numbers})}; pick with tensor='x' for x0, x1, ..."
-        )
-    return tuple(numbers)
-
-
-def _read_points(file: Any, columns: Sequence[str], size: int) -> torch.Tensor:
-    rows, filled = file.metadata.num_rows, 0
-    check_shape(rows, 2)
-    check_ratio(rows * len(columns) * 2, size)  # before a single row is read
-    points: np.ndarray | None = None
-    for batch in file.iter_batches(_BATCH, columns=list(columns), use_threads=False):
-        block = _to_block(batch, columns, filled)
-        if points is None:
-            check_shape(*block.shape)
-            check_ratio(rows * block.shape[1] * block.itemsize, size)
-            points = np.empty((rows, block.shape[1]), block.dtype)  # pages are allocated as they fill
-        if block.shape[1] != points.shape[1]:
-            raise FileError(f"row {filled}: expected {points.shape[1]} numbers, got {block.shape[1]}")
-        points[filled : filled + len(block)] = block
-        filled += len(block)
-    if points is None or filled != rows:
-        raise FileError(f"declares {rows} rows, holds {filled}")
-    return torch.from_numpy(points)
-
-
-def _to_block(batch: Any, columns: Sequence[str], first: int) -> np.ndarray:
-    """Convert a batch, whose first row is row `first` of the table, to an array."""
-    pa = _pyarrow()
-    arrays = [batch.column(batch.schema.get_field_index(name)) for name in columns]
-    for name, array in zip(columns, arrays, strict=True):
-        if array.null_count:
-            row = first + int(np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))[0])
-            raise FileError(f"row {row}: expected numbers in '{sanitise(name)}', got null")
-    if not _is_list(arrays[0].type):
-        return np.stack([array.to_numpy(zero_copy_only=False) for array in arrays], axis=1)
-    lengths = pa.compute.list_value_length(arrays[0]).to_numpy(zero_copy_only=False)
-    uneven = np.flatnonzero(lengths != lengths[0])
-    if len(uneven):
-        raise FileError(f"row {first + int(uneven[0])}: expected {lengths[0]} numbers, got {lengths[uneven[0]]}")
-    values = arrays[0].flatten()
-    if values.null_count:
-        position = int(np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False))[0])
-        raise FileError(f"row {first + position // int(lengths[0])}: expected numbers, got a null among them")
-    numbers: np.ndarray = values.to_numpy(zero_copy_only=False).reshape(len(lengths), int(lengths[0]))
-    return numbers
+def _check_sizes(path: Path, columns: Sequence[str], size: int) -> None:
+    """Raise if the columns would decompress to much more than the file holds."""
+    wanted = set(columns)
+    total = 0
+    for name, decompressed in column_sizes(path):
+        parts = name.split(".")  # of a list its name and those of what is inside
+        if any(".".join(parts[:count]) in wanted for count in range(1, len(parts) + 1)):
+            total += decompressed
+    check_ratio(total, size)
 
 
 def check(table: Table) -> None:
@@ -154,7 +69,7 @@ def check(table: Table) -> None:
 
 def write(file: BinaryIO, table: Table) -> None:
     """Write a new file, or the one that was read with the table and its names replaced."""
-    pa = _pyarrow()
+    pa = pyarrow()
     source = table.source_in_format(FORMAT)
     if source is None:
         strings = {} if table.names is None else {"name": _names_column(table.names, pa.string())}
@@ -192,11 +107,11 @@ def _row_groups(old: Any, has_same_rows: bool, rows: int) -> Iterator[tuple[Any,
 
 def _new_schema(old: Any, layout: Layout, points: torch.Tensor, *, with_names: bool) -> Any:
     """Adapt the old schema to the dtype of the points, and add or remove the column of names as needed."""
-    pa = _pyarrow()
+    pa = pyarrow()
     number = pa.from_numpy_dtype(str(points.dtype).removeprefix("torch."))
     for name in layout.columns:
         field = old.field(name)
-        kind = _list_type(field.type, number, points.shape[1]) if _is_list(field.type) else number
+        kind = _list_type(field.type, number, points.shape[1]) if is_list(field.type) else number
         old = old.set(old.get_field_index(name), field.with_type(kind))
     if layout.names_column is not None and not with_names:
         return old.remove(old.get_field_index(layout.names_column))
@@ -206,7 +121,7 @@ def _new_schema(old: Any, layout: Layout, points: torch.Tensor, *, with_names: b
 def _list_type(old: Any, number: Any, d: int) -> Any:
     if old.value_type == number:
         return old
-    pa = _pyarrow()
+    pa = pyarrow()
     if pa.types.is_fixed_size_list(old):
         return pa.list_(number, d)
     return pa.large_list(number) if pa.types.is_large_list(old) else pa.list_(number)
@@ -222,16 +137,16 @@ def _new_columns(
         columns[key] = _names_column(names, schema.field(key).type)
         if layout.names_column and [name or "" for name in group.column(key).to_pylist()] == list(names):
             columns[key] = group.column(key)  # with its nulls
-    if _is_list(schema.field(layout.columns[0]).type):
+    if is_list(schema.field(layout.columns[0]).type):
         columns[layout.columns[0]] = _list_column(points, schema.field(layout.columns[0]).type)
     else:
         numbers = points.detach().cpu().mT.contiguous().numpy()
-        columns |= {name: _pyarrow().array(column) for name, column in zip(layout.columns, numbers, strict=True)}
+        columns |= {name: pyarrow().array(column) for name, column in zip(layout.columns, numbers, strict=True)}
     return columns
 
 
 def _names_column(names: Sequence[str], kind: Any) -> Any:
-    pa = _pyarrow()
+    pa = pyarrow()
     try:
         return pa.array(names, pa.string()).cast(kind)
     except UnicodeEncodeError:
@@ -240,7 +155,7 @@ def _names_column(names: Sequence[str], kind: Any) -> Any:
 
 def _list_column(points: torch.Tensor, kind: Any) -> Any:
     """Convert a table to a column of lists of the given type."""
-    pa = _pyarrow()
+    pa = pyarrow()
     values = pa.array(points.detach().cpu().contiguous().flatten().numpy())
     n, d = points.shape
     if kind is not None and pa.types.is_fixed_size_list(kind):

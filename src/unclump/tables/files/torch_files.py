@@ -32,14 +32,25 @@ class Layout:
     lengths: Mapping[str, int]
 
 
+def entries(path: Path) -> dict[str, Entry]:
+    """List the tensors of a file, by the dotted paths to them."""
+    return _entries(_leaves_by_key(_load(path)))
+
+
+def _leaves_by_key(saved: Any) -> dict[str, tuple[KeyPath, Any]]:
+    return {".".join(map(str, key_path)) or _BARE_TENSOR: (key_path, leaf) for key_path, leaf in _leaves(saved)}
+
+
+def _entries(leaves: Mapping[str, tuple[KeyPath, Any]]) -> dict[str, Entry]:
+    tensors = {key: leaf for key, (_, leaf) in leaves.items() if isinstance(leaf, Tensor)}
+    return {key: Entry(tuple(t.shape), str(t.dtype).removeprefix("torch.")) for key, t in tensors.items()}
+
+
 def read(path: Path, tensor: str | None) -> Table:
     """Read the table, whose key is the dotted path to it."""
-    saved = _load(path)
-    leaves = {".".join(map(str, key_path)) or _BARE_TENSOR: (key_path, leaf) for key_path, leaf in _leaves(saved)}
-    tensors = {key: leaf for key, (_, leaf) in leaves.items() if isinstance(leaf, Tensor)}
-    entries = {k: Entry(tuple(t.shape), str(t.dtype).removeprefix("torch.")) for k, t in tensors.items()}
-    key = choose_table(entries, tensor)
-    points = tensors[key].detach()
+    leaves = _leaves_by_key(_load(path))
+    key = choose_table(_entries(leaves), tensor)
+    points = leaves[key][1].detach()
     _check_storage(points, path.stat().st_size)
     check_shape(*points.shape)
     rows = len(points)
@@ -166,6 +177,11 @@ def write(file: BinaryIO, table: Table) -> None:
     if layout.names_key_path is not None and table.names is not None:
         saved = _replace_at(saved, layout.names_key_path, type(_get_at(saved, layout.names_key_path))(table.names))
     torch.save(saved, file)
+
+
+def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, points: Tensor) -> None:
+    """Copy the file `original`, with the tensor `key` replaced."""
+    write(file, read(original, key).with_points(points))
 
 
 def _get_at(saved: Any, key_path: KeyPath) -> Any:

@@ -1,0 +1,57 @@
+"""Formats whose libraries can crash: read by `unclump._isolated`, in another process, into a temporary `.npy`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from unclump._text import FileError, escape_unprintable
+from unclump.tables.files._validation import missing_package
+
+# The paths of this interpreter, and not the present folder, in which a file may be called faiss.py.
+_START = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); from unclump._isolated import main; main(sys.argv[1:])"
+)
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "HDF5_PLUGIN_PRELOAD": "::",  # no filters from elsewhere
+    "HDF5_USE_FILE_LOCKING": "FALSE",
+}
+
+
+def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> dict[str, Any]:
+    """Run a command on a file in another process, and return its answer; raise what it refuses, or that it crashed."""
+    run = subprocess.run(
+        [sys.executable, "-c", _START, "\n".join(sys.path[:]), command, str(path.absolute()), *arguments],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | _ENVIRONMENT,
+        check=False,
+    )
+    try:
+        answer: dict[str, Any] = json.loads(run.stdout)
+    except ValueError:
+        fault = f"exit code {run.returncode}"
+        if run.returncode < 0:
+            fault = signal.Signals(-run.returncode).name
+        raise FileError(f"ends {package}, which reads it, with {fault}: it is damaged") from None
+    if "missing" in answer:
+        raise missing_package(package, extra)
+    if "error" in answer:
+        raise FileError(escape_unprintable(str(answer["error"]))[:300])
+    return answer
+
+
+@contextmanager
+def temporary_npy() -> Iterator[Path]:
+    """The path of a file that does not outlast the block; what is mapped from it does."""
+    with tempfile.TemporaryDirectory(prefix="unclump-") as folder:
+        yield Path(folder) / "table.npy"
