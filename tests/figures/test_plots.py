@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose
 
 import unclump as uc
-from unclump.figures.data import pair_angles, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
+from unclump.figures.data import pair_angles, principal_axes, sample_rows, spectrum_shares, uniform_spectrum
 from unclump.figures.plots import (
     angle_histogram,
     direction_map,
@@ -99,7 +99,7 @@ def test_the_spectrum_is_drawn_as_multiples_of_an_even_share():
 
 def test_the_plane_is_that_of_the_largest_variance(points):
     x = points(50, 6)
-    mean, plane = principal_plane(x)
+    mean, plane = principal_axes(x, 2)
     values = torch.linalg.svdvals(x - x.mean(dim=0))
     assert_allclose(mean, x.mean(dim=0))
     assert_allclose(torch.linalg.vector_norm((x - mean) @ plane, dim=0), values[:2])

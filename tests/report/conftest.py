@@ -1,10 +1,14 @@
 """Reports of small tables, and a real browser to open them in."""
 
+import base64
+import json
+import re
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -45,6 +49,29 @@ class Visit:
     said: list[str] = field(default_factory=list)
 
 
+def embedded(page: str) -> dict[str, Any]:
+    """The data of a page."""
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, re.S).group(1))
+
+
+def decoded(array: dict[str, str]) -> np.ndarray:
+    """An array of it, as the script decodes it."""
+    kinds = {"u8": "<u1", "u16": "<u2", "u32": "<u4", "f32": "<f4"}
+    return np.frombuffer(base64.b64decode(array["bytes"]), dtype=kinds[array["type"]])
+
+
+def coordinates(layout: dict[str, Any]) -> np.ndarray:
+    """The coordinates of a layout, one row each."""
+    steps = np.stack([decoded(axis) for axis in layout["axes"]], axis=1).astype(float)
+    steps[steps == 65535] = np.nan
+    return np.array(layout["low"]) + steps * layout["step"]
+
+
+def settle(page):
+    """Two frames, so that what was asked for is drawn."""
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @pytest.fixture(scope="session")
 def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'unclump[dev]'")
@@ -81,7 +108,8 @@ def visit(browser):
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
-    """Reports by name: "map" has hostile names and a clump of them, "globe" three dimensions, "both" two files."""
+    """Reports by name: "map" has hostile names and a clump of them, "globe" three dimensions, "both" two files,
+    "labels" two columns of labels."""
     folder = tmp_path_factory.mktemp("reports")
     hostile = clump(90, 8)
     hostile[: len(HOSTILE)] = hostile[0]  # all in one clump, so that the page must show them
@@ -90,9 +118,17 @@ def reports(tmp_path_factory):
     around = uc.uniform(60, 3, generator=seeded(2))
     around[1] = around[0]
     uc.save(folder / "globe.npy", uc.Table(around))
+    (folder / "kind.txt").write_text("".join(f"{'even' if k % 2 == 0 else 'odd'}\n" for k in range(90)))
+    (folder / "score.txt").write_text("".join(f"{k / 7}\n" for k in range(90)))
     uc.save(folder / "later.npz", uc.Table(hostile + torch.randn(90, 8, generator=seeded(3)), names=names))
-    made = {"map": ["words.npz"], "globe": ["globe.npy"], "both": ["words.npz", "later.npz"]}
-    for name, files in made.items():
-        paths = [str(folder / file) for file in files]
-        assert main(["report", *paths, "-o", str(folder / f"{name}.html"), "--quiet"]) == 0
+    labels = ["--labels", "kind.txt", "--labels", "score.txt"]
+    made = {
+        "map": ["words.npz"],
+        "globe": ["globe.npy"],
+        "both": ["words.npz", "later.npz"],
+        "labels": ["words.npz", *labels],
+    }
+    for name, arguments in made.items():
+        words = [str(folder / word) if "." in word else word for word in arguments]
+        assert main(["report", *words, "-o", str(folder / f"{name}.html"), "--quiet"]) == 0
     return {name: folder / f"{name}.html" for name in made}

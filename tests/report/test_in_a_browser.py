@@ -5,10 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.report.conftest import HOSTILE
+from tests.report.conftest import HOSTILE, embedded, settle
 from unclump.report.text import make_printable
 
-each_page = pytest.mark.parametrize("name", ["map", "globe", "both"])
+each_page = pytest.mark.parametrize("name", ["map", "globe", "both", "labels"])
 
 CONTRAST = """() => {
   const light = c => {
@@ -24,7 +24,8 @@ CONTRAST = """() => {
     return [255, 255, 255];
   };
   const found = {};
-  for (const e of document.querySelectorAll("h1, h2, h3, p, td, th, li, figcaption, code, text, bdi, .state")) {
+  for (const e of document.querySelectorAll(
+      "h1, h2, h3, h4, p, td, th, li, dt, dd, label, button, option, figcaption, code, text, bdi, .state")) {
     if (!e.textContent.trim()) continue;
     const style = getComputedStyle(e), ink = numbers(e.tagName === "text" ? style.fill : style.color).slice(0, 3);
     const [a, b] = [light(ink), light(paper(e))].sort((x, y) => y - x);
@@ -32,11 +33,6 @@ CONTRAST = """() => {
   }
   return found;
 }"""
-
-
-def settle(page):
-    """Two frames, so that what was asked for is drawn."""
-    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
 @each_page
@@ -71,26 +67,9 @@ def test_hostile_names_are_text_and_run_nothing(reports, visit):
         assert make_printable(name) in shown
     assert seen.page.evaluate("window.ran") is None
     assert seen.page.locator("main script, main img, [onmouseover], [onerror]").count() == 0
-    data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0].names")
+    data = embedded(reports["map"].read_text(encoding="utf-8"))["names"]
     assert data[: len(HOSTILE)] == [make_printable(name) for name in HOSTILE]
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", reports["map"].read_text(encoding="utf-8"))
-
-
-def test_pointing_at_a_row_names_it(reports, visit):
-    seen = visit(reports["map"])
-    drawing = seen.page.locator("svg.map")
-    drawing.scroll_into_view_if_needed()
-    box = drawing.bounding_box()
-    data = seen.page.evaluate("JSON.parse(document.getElementById('data').textContent)[0]")
-    last = len(data["names"]) - 1
-    scale = box["width"] / 640
-    x, y = (box["x"] + scale * data["xy"][2 * last], box["y"] + scale * data["xy"][2 * last + 1])
-    seen.page.mouse.move(x, y)
-    assert seen.page.locator("#tip").inner_text() == data["names"][last]
-    clumped = data["clumps"].index(0)
-    x, y = (box["x"] + scale * data["xy"][2 * clumped], box["y"] + scale * data["xy"][2 * clumped + 1])
-    seen.page.mouse.move(x, y)
-    assert seen.page.locator("#tip").inner_text().endswith("clump 1")
 
 
 @each_page
@@ -131,73 +110,6 @@ def test_it_prints_in_light_colours_even_from_dark_mode(name, reports, visit):
     assert 1 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 10
 
 
-def near_side(page):
-    return page.locator("svg.globe [data-part=near]").first.get_attribute("d")
-
-
-def test_the_globe_turns_by_mouse_and_by_keys(reports, visit):
-    page = visit(reports["globe"]).page
-    globe = page.locator("svg.globe")
-    globe.scroll_into_view_if_needed()
-    settle(page)
-    box = globe.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    seen = [near_side(page)]
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 80, y + 20, steps=3)
-    page.mouse.up()
-    settle(page)
-    seen.append(near_side(page))
-    page.mouse.move(x, y)  # without a button it stays
-    settle(page)
-    assert near_side(page) == seen[-1]
-    globe.focus()
-    for key in ("ArrowLeft", "ArrowUp", "ArrowRight", "ArrowDown"):
-        page.keyboard.press(key)
-        settle(page)
-        seen.append(near_side(page))
-    assert len(set(seen)) == len(seen)
-
-
-def test_dragging_the_globe_carries_its_points_along(reports, visit):
-    page = visit(reports["globe"]).page
-    globe = page.locator("svg.globe")
-    globe.scroll_into_view_if_needed()
-    data = page.evaluate("JSON.parse(document.getElementById('data').textContent)[0]")
-    view, points = data["view"], data["points"]
-    turned = [[sum(view[3 * r + c] * points[3 * k + c] for c in range(3)) for r in range(3)] for k in range(60)]
-    k = max(range(60), key=lambda k: turned[k][2])  # the one nearest to the eye
-    box = globe.bounding_box()
-    unit = box["width"] / 440
-    x, y = box["x"] + unit * (220 + 200 * turned[k][0]), box["y"] + unit * (220 - 200 * turned[k][1])
-    page.mouse.move(x, y)
-    page.mouse.down()
-    page.mouse.move(x + 30, y - 20, steps=10)
-    page.mouse.up()
-    settle(page)
-    page.mouse.move(x + 29, y - 20)
-    assert page.locator("#tip").is_visible()
-    assert page.locator("#tip").inner_text().split(" · ")[0] == data["names"][k]
-
-
-def test_the_globe_turns_by_touch(reports, visit):
-    page = visit(reports["globe"], viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True).page
-    globe = page.locator("svg.globe")
-    globe.scroll_into_view_if_needed()
-    settle(page)
-    before, box = near_side(page), globe.bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    touch = page.context.new_cdp_session(page)
-    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
-    for step in (10, 30, 60):
-        touch.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": x, "y": y + step}]})
-    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    settle(page)
-    assert near_side(page) != before
-    assert globe.evaluate("globe => getComputedStyle(globe).touchAction") == "none"  # or the page would scroll away
-
-
 @each_page
 def test_it_can_be_read_without_seeing_it(name, reports, visit):
     page = visit(reports[name]).page
@@ -215,7 +127,7 @@ def test_it_can_be_read_without_seeing_it(name, reports, visit):
 
 def test_before_and_after_stand_side_by_side(reports, visit):
     page = visit(reports["both"], viewport={"width": 1200, "height": 900}).page
-    maps = [page.locator("svg.map").nth(k).bounding_box() for k in range(2)]
+    maps = [page.locator("canvas").nth(k).bounding_box() for k in range(2)]
     assert maps[0]["y"] == maps[1]["y"]
     assert maps[0]["x"] + maps[0]["width"] < maps[1]["x"]
     text = page.locator("main").inner_text()
@@ -225,7 +137,9 @@ def test_before_and_after_stand_side_by_side(reports, visit):
     assert "of 10 nearest neighbours" in text
 
 
-def test_without_scripts_all_but_turning_and_pointing_is_there(reports, visit):
-    page = visit(reports["globe"], java_script_enabled=False).page
-    assert page.locator("svg.globe [data-part=near]").get_attribute("d").count("M") > 10
+def test_without_scripts_all_but_the_map_is_there_and_the_map_says_why(reports, visit):
+    page = visit(reports["map"], java_script_enabled=False).page
     assert page.locator("svg.chart").count() >= 3
+    assert page.locator("[data-row]").count() > 10
+    assert page.get_by_text("need scripts").is_visible()
+    assert page.locator(".controls").is_hidden()

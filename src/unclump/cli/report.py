@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   unclump report glove.npz --tensor vectors -o glove.html
   unclump report words.npy --from words.health            from what unclump measure --save wrote
   unclump report words.npy better.npy -o change.html      before and after, side by side
+  unclump report words.npz --labels topics.txt            the map coloured by a label of each row
 """
 
 
@@ -37,6 +38,20 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="what measure --save wrote about FILE",
     )
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
+    command.add_argument(
+        "--labels",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="labels or numbers to colour the map by, one per line; may be repeated",
+    )
+    command.add_argument(
+        "--layout",
+        choices=("auto", "umap", "tsne", "pca"),
+        default="auto",
+        help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
+    )
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
     command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
 
@@ -58,6 +73,8 @@ def run(args: argparse.Namespace) -> None:
     page = report(
         *tables,
         measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
+        labels=_read_labels(args.labels, max(len(table.points) for table in tables)),
+        layout=args.layout,
         command=_command(args, inputs, output),
         generator=torch.Generator().manual_seed(args.seed),
         progress=not args.quiet and sys.stderr.isatty(),
@@ -99,6 +116,21 @@ def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:
             raise FileError("is what the table was read from; write elsewhere")
 
 
+def _read_labels(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
+    """Read a column of labels from each file, by its stem; raise unless it has a line for every row."""
+    from unclump._text import sanitise
+    from unclump.cli._tables import read_lines
+    from unclump.tables.files import FileError
+
+    columns: dict[str, list[str]] = {}
+    for path in paths:
+        lines = read_lines(path)
+        if len(lines) != n:
+            raise FileError(f"{sanitise(path)}: expected a label on each of {n} lines, one per row, got {len(lines)}")
+        columns[path.stem if path.stem not in columns else path.name] = lines
+    return columns
+
+
 def _write(output: Path, page: str) -> None:
     from unclump._atomic_write import replace_file
     from unclump.tables.files._validation import prefix_errors
@@ -118,6 +150,10 @@ def _command(args: argparse.Namespace, inputs: list[Path], output: Path) -> str:
         words += ["--names", args.names.name]
     if args.saved is not None:
         words += ["--from", args.saved.name]
+    for path in args.labels:
+        words += ["--labels", path.name]
+    if args.layout != "auto":
+        words += ["--layout", args.layout]
     if args.seed:
         words += ["--seed", str(args.seed)]
     return shlex.join(words)

@@ -77,13 +77,13 @@ def uniform_spectrum(n: int, d: int) -> Float[np.ndarray, " d"]:
     return shares
 
 
-def principal_plane(x: Float[Tensor, "n d"]) -> tuple[Float[Tensor, " d"], Float[Tensor, "d 2"]]:
-    """The mean of the points and the two axes of largest variance, signed so that the largest entry is positive."""
+def principal_axes(x: Float[Tensor, "n d"], count: int) -> tuple[Float[Tensor, " d"], Float[Tensor, "d {count}"]]:
+    """The mean of the points and the axes of largest variance, signed so that the largest entry is positive."""
     mean = x.mean(dim=0)
     covariance = (x.mT @ x / len(x)).double() - torch.outer(mean, mean).double()
-    axes = torch.linalg.eigh(covariance).eigenvectors[:, -2:].flip(1).to(x.dtype)
+    axes = torch.linalg.eigh(covariance).eigenvectors[:, -count:].flip(1).to(x.dtype)
     largest = axes.abs().argmax(dim=0)
-    return mean, axes * torch.sign(axes[largest, torch.arange(2)])
+    return mean, axes * torch.sign(axes[largest, torch.arange(count)])
 
 
 def sample_rows(n: int, limit: int, keep: Int[Tensor, " k"], generator: torch.Generator | None) -> Int[Tensor, " m"]:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
-from unclump.figures.data import all_angle_counts, principal_plane, sample_rows, spectrum_shares, uniform_spectrum
+from unclump.figures.data import all_angle_counts, principal_axes, sample_rows, spectrum_shares, uniform_spectrum
 from unclump.geometry.uniform_law import UniformLaw, uniform_density
 from unclump.measures.angles import nearest_angles
 from unclump.measures.rows import directions
@@ -123,7 +123,7 @@ def direction_map(
     """
     x = directions(points)
     axes = axes or _new_axes()
-    mean, plane = principal_plane(x)
+    mean, plane = principal_axes(x, 2)
     marked_rows = torch.as_tensor(list(marked), dtype=torch.long)
     xy = ((x[sample_rows(len(x), most, marked_rows, generator)] - mean) @ plane).cpu().numpy()
     axes.scatter(xy[:, 0], xy[:, 1], s=max(2, min(30, 6000 / len(xy))), alpha=0.6, linewidths=0)

@@ -4,20 +4,22 @@ The page makes no network requests: style, script, figures and data are inline, 
 allows nothing else. Row names are untrusted input: they are shown as text and never executed.
 """
 
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 import torch
 
 from unclump._checks import check_generator
+from unclump._text import sanitise
 from unclump.report.comparison import compare, comparison_section
-from unclump.report.listings import bad_row_section, clump_section, hub_section
+from unclump.report.components import table_titles
+from unclump.report.listings import bad_row_section, group_section, hub_section
+from unclump.report.map_data import build_map
+from unclump.report.map_section import map_section
 from unclump.report.page import Page, render_page
-from unclump.report.pictures import draw_pictures
 from unclump.report.sections import (
     chart_sections,
     key_section,
-    picture_section,
-    table_titles,
     tests_section,
     tile_section,
     verdict_section,
@@ -35,6 +37,8 @@ def report(
     other: Table | None = None,
     *,
     measured: Health | None = None,
+    labels: Mapping[str, Sequence[str]] | None = None,
+    layout: str = "auto",
     command: str = "unclump.report.report",
     generator: torch.Generator | None = None,
     progress: bool = False,
@@ -45,6 +49,10 @@ def report(
         table: The table, or its state before a change.
         other: The same rows after a change, or None. Rows are matched by row number.
         measured: The health of `table`, from `health` or `Health.load`; None measures it.
+        labels: Columns to colour the map by, by title: a text for every row. A column of numbers gets a scale, others
+            are classes.
+        layout: Where the map puts rows: "umap", "tsne" (each needs its library), "pca", or "auto" for the first of
+            these that is installed.
         command: The command that the page names as its origin.
         generator: For sampling pairs and rows of large tables; None uses a new one with seed 0.
         progress: Show progress bars on stderr.
@@ -62,26 +70,27 @@ def report(
             f"expected two tables of the same dimension, got {table.points.shape[1]} and {other.points.shape[1]}; "
             "make a separate report of each"
         )
+    labels = _check_labels(labels or {}, max(len(t.points) for t in (table, other) if t is not None))
     if measured is not None and measured.fingerprint != fingerprint(table.points):
         raise ValueError("expected the health of this table, got that of another; measure it again")
     tables = [measure_table(table, generator, progress=progress, measured=measured)]
     tables += [measure_table(t, generator, progress=progress) for t in (other,) if t is not None]
     comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator))]
-    pictures = draw_pictures(tables, generator)
-    suffixes = [""] if len(tables) == 1 else [f", {title.lower()}" for title in table_titles(tables)]
-    hubs, clumps, bad_rows = (
-        [make_section(view, suffix) for view, suffix in zip(tables, suffixes, strict=True)]
-        for make_section in (hub_section, clump_section, bad_row_section)
-    )
+    shown = build_map(tables, labels, layout=layout, generator=generator, progress=progress)
+    suffixes = [""] if other is None else [f", {title.lower()}" for title in table_titles(len(tables))]
+    numbered = list(enumerate(zip(tables, suffixes, strict=True)))
+    hubs = [hub_section(view, suffix) for _, (view, suffix) in numbered]
+    groups = [group_section(view, number, suffix) for number, (view, suffix) in numbered]
+    bad_rows = [bad_row_section(view, suffix) for _, (view, suffix) in numbered]
     charts = chart_sections(tables)
     sections = [
         verdict_section(tables),
         tile_section(tables),
         *comparison,
+        map_section(tables, shown),
+        *([_grid(charts + hubs)] if other is None else [*charts, _grid(hubs)]),
+        *groups,
         key_section(tables),
-        *([_grid(charts + hubs)] if len(tables) == 1 else [*charts, _grid(hubs)]),
-        picture_section(tables, pictures),
-        *(clumps if len(tables) == 1 else [_grid(clumps)]),
         tests_section(tables),
         *bad_rows,
     ]
@@ -92,9 +101,16 @@ def report(
             sections_html=sections,
             command=command,
             version=version("unclump"),
-            data=[picture.data for picture in pictures],
+            data=shown.json,
         )
     )
+
+
+def _check_labels(labels: Mapping[str, Sequence[str]], n: int) -> dict[str, Sequence[str]]:
+    for title, values in labels.items():
+        if len(values) != n:
+            raise ValueError(f"expected a label for each of {n} rows, got {len(values)} in '{sanitise(title)}'")
+    return dict(labels)
 
 
 def _describe_file(view: TableView) -> str:

@@ -13,9 +13,13 @@ _ICONS = {  # distinguishable by shape, not only by colour
 _LEGEND_KEYS = {
     "one": '<rect class="key one" width="22" height="14" rx="3"/>',
     "two": '<rect class="key two" width="22" height="14" rx="3"/>',
-    "clump": '<circle class="key clump" cx="11" cy="7" r="6"/>',
     "uniform": '<path class="uniform" d="M0 7H22"/>',
 }
+
+
+def table_titles(tables: int) -> list[str]:
+    """The heading of each of one or two tables."""
+    return ["This table"] if tables == 1 else ["Before", "After"]
 
 
 @dataclass(frozen=True)

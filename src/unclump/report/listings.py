@@ -2,35 +2,37 @@
 
 from collections.abc import Sequence
 
+import torch
+
 from unclump.report.components import render_section, render_table
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees
 from unclump.tables.groups import Group
 
-_MAX_CLUMPS, _MAX_NAMES, _MAX_LISTED, _MAX_HUBS = 25, 12, 12, 7
+_MAX_NAMES, _MAX_LISTED = 12, 12
 
 
-def clump_section(view: TableView, suffix: str = "") -> str:
-    """The largest clumps with the names of their rows, or the closest pairs if there are no clumps."""
+def group_section(view: TableView, table: int = 0, suffix: str = "") -> str:
+    """The largest groups of near duplicates with the names of their rows, or the closest pairs if there are none."""
     clumps, threshold = view.health.clumps, format_degrees(view.health.near)
     if clumps:
         rows = [
             [
-                str(number),
+                f'<span data-group="{table} {number}">{number + 1}</span>',
                 format_count(len(clump.rows)),
                 _render_names(view, clump.rows),
                 "same direction" if clump.angle == 0 else format_degrees(clump.angle),
             ]
-            for number, clump in enumerate(clumps[:_MAX_CLUMPS], start=1)
+            for number, clump in enumerate(clumps[: len(view.listed_groups)])
         ]
         unlisted = len(clumps) - len(rows)
         note = (
-            f"{format_count(row_count(clumps))} rows in {_plural(len(clumps), 'clump')}, linked by angles of at most "
+            f"{format_count(row_count(clumps))} rows in {_plural(len(clumps), 'group')}, linked by angles of at most "
             f"{threshold}: a tenth of the smallest angle expected of as many uniform points."
             + (f" The largest {len(rows)} are listed, {format_count(unlisted)} are not." if unlisted else "")
         )
-        listing = render_table(["Clump", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
-        return render_section(f"Worst clumps{suffix}", listing, note=note, splittable=True)
+        listing = render_table(["Group", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
+        return render_section(f"Near duplicates{suffix}", listing, note=note, splittable=True)
     rows = [
         [view.render_name(first), view.render_name(second), format_degrees(angle)]
         for first, second, angle in view.closest_pairs[:_MAX_LISTED]
@@ -38,7 +40,7 @@ def clump_section(view: TableView, suffix: str = "") -> str:
     return render_section(
         f"Closest pairs{suffix}",
         render_table(["Row", "Nearest row", "Angle"], rows, numbers=[2]),
-        note=f"No two rows are closer than {threshold}, so there are no clumps. These pairs are the closest.",
+        note=f"No two rows are closer than {threshold}, so there are no near duplicates. These pairs are the closest.",
         splittable=True,
     )
 
@@ -46,10 +48,10 @@ def clump_section(view: TableView, suffix: str = "") -> str:
 def hub_section(view: TableView, suffix: str = "") -> str:
     """The rows that are neighbours of the most other rows."""
     health = view.health
-    top = health.occurrences.topk(min(_MAX_HUBS, len(health.occurrences)))
+    counts = health.occurrences[torch.searchsorted(view.rows, torch.tensor(view.hubs))].tolist()
     rows = [
-        [view.render_name(int(view.rows[index])), format_count(int(count)), f"{count / health.k:,.1f}×"]
-        for count, index in zip(top.values.tolist(), top.indices.tolist(), strict=True)
+        [view.render_name(row), format_count(int(count)), f"{count / health.k:,.1f}×"]
+        for row, count in zip(view.hubs, counts, strict=True)
     ]
     return render_section(
         f"Hubs{suffix}",

@@ -3,13 +3,18 @@
 import base64
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 from typing import Any
 
 from unclump.report.text import embed_json, escape
 
+_STYLES = ("base.css", "charts.css", "map.css", "narrow.css", "print.css")
+_SCRIPTS = (
+    "data.js", "elements.js", "raster.js", "cameras.js", "colours.js", "map.js", "gestures.js", "search.js",
+    "details.js", "legend.js", "lists.js", "main.js",
+)  # fmt: skip
 _LOGO = (  # three dots in a circle
     '<svg viewBox="0 0 24 24" aria-hidden="true"><circle cx="12" cy="12" r="10.5" fill="none" stroke="currentColor" '
     'stroke-width="2"/><path d="M8 9h0M16 8.5h0M12 16h0" stroke="currentColor" stroke-width="4.5" '
@@ -35,12 +40,13 @@ class Page:
     sections_html: Sequence[str]
     command: str
     version: str
-    data: Sequence[Any] = field(default_factory=list)
+    data: Any
 
 
 def render_page(page: Page) -> str:
     """The complete HTML file."""
-    style, script = _read_asset("style.css"), _read_asset("page.js")
+    style = "".join(map(_read_asset, _STYLES))
+    script = f'(() => {{\n"use strict";\n{"".join(map(_read_asset, _SCRIPTS))}}})();'
     return Template(_read_asset("page.html")).substitute(
         policy=_policy(style, script),
         title=escape(page.title),
@@ -68,4 +74,4 @@ def _hash(text: str) -> str:
 
 
 def _read_asset(name: str) -> str:
-    return files("unclump.report").joinpath(name).read_text(encoding="utf-8")
+    return files("unclump.report").joinpath("assets", name).read_text(encoding="utf-8")

@@ -8,7 +8,6 @@ from unclump.figures.data import shares_of
 from unclump.report import charts, components
 from unclump.report.components import Row
 from unclump.report.listings import row_count
-from unclump.report.pictures import Picture
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees, format_p_value
 from unclump.tables.verdict import HEALTHY
@@ -18,11 +17,6 @@ _TESTS = {
     "rayleigh": ("Rayleigh", "a direction that the rows share"),
     "bingham": ("Bingham", "an axis or a plane that the rows share"),
 }
-
-
-def table_titles(tables: Sequence[TableView]) -> list[str]:
-    """The heading of each table."""
-    return ["This table"] if len(tables) == 1 else ["Before", "After"]
 
 
 def verdict_section(tables: Sequence[TableView]) -> str:
@@ -148,12 +142,12 @@ def key_section(tables: Sequence[TableView]) -> str:
         ),
     ]
     uniform = f"{format_count(law.n)} uniform points"
-    return components.render_section("Key figures", components.render_key_figures(rows, table_titles(tables), uniform))
+    return components.render_section("Key figures", components.render_key_figures(rows, _titles(tables), uniform))
 
 
 def chart_sections(tables: Sequence[TableView]) -> list[str]:
     """The histograms and the spectrum."""
-    d, titles = tables[0].health.d, table_titles(tables)
+    d, titles = tables[0].health.d, _titles(tables)
     keys = [("one", "this table")] if len(tables) == 1 else [("one", "before"), ("two", "after")]
     colours = components.render_legend(*keys, ("uniform", "uniform points"))
     pairs = "All pairs" if tables[0].has_all_pairs else f"{format_count(len(tables[0].pair_angles))} random pairs"
@@ -213,25 +207,8 @@ def tests_section(tables: Sequence[TableView]) -> str:
     )
 
 
-def picture_section(tables: Sequence[TableView], pictures: Sequence[Picture]) -> str:
-    """The globe or the map."""
-    is_globe = tables[0].health.d == 3
-    highlighted = "rows in clumps" if tables[0].health.clumps else "closest pairs"
-    rows = [("one", "rows")] if len(tables) == 1 else [("one", "rows before"), ("two", "rows after")]
-    drawings = [f'<div data-picture="{index}">{picture.drawing}</div>' for index, picture in enumerate(pictures)]
-    captions = []
-    for view, picture in zip(tables, pictures, strict=True):
-        shown, n = len(picture.data["names"]), len(view.rows)
-        sampled = f"{format_count(shown)} of {format_count(n)} rows, sampled at random."
-        captions.append(f"{format_count(n)} rows." if shown == n else sampled)
-    rotate = "Drag the globe or use the arrow keys to rotate it."
-    titles = [f"{title}: {view.file_name}" for title, view in zip(table_titles(tables), tables, strict=True)]
-    return components.render_section(
-        "The rows on the globe" if is_globe else "A map of the rows",
-        components.render_legend(*rows, ("clump", highlighted)),
-        components.render_figures(drawings, titles, captions),
-        note=f"{rotate if is_globe else 'The plane of largest variance.'} Point at a dot for its name.",
-    )
+def _titles(tables: Sequence[TableView]) -> list[str]:
+    return components.table_titles(len(tables))
 
 
 def _count_row(label: str, values: Sequence[int], meaning: str) -> Row:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump.figures.data import pair_angles
 from unclump.geometry.sphere import angle
@@ -18,6 +19,7 @@ from unclump.report.text import render_name
 from unclump.tables.files import Table
 from unclump.tables.health import Health, health
 
+_MAX_GROUPS, _MAX_HUBS = 25, 10  # listed
 _CLOSEST_CANDIDATES = 40  # rows among which the closest pairs are searched
 _MAX_PAIRS, _MAX_VALUES = 1_000_000, 2**28  # sampled pairs, and coordinates read for them: all pairs would be too slow
 
@@ -31,6 +33,7 @@ class TableView:
         health: What was measured.
         rows: The numbers of the rows that have a direction.
         x: Their directions, in single precision.
+        norms: Their norms.
         pair_angles: The angles of all pairs, or of a random sample.
     """
 
@@ -38,6 +41,7 @@ class TableView:
     health: Health
     rows: Int[Tensor, " n"]
     x: Float[Tensor, "n d"]
+    norms: Float[Tensor, " n"]
     pair_angles: Float[np.ndarray, " k"]
 
     def name(self, row: int) -> str:
@@ -45,9 +49,15 @@ class TableView:
         return f"row {row}" if self.health.names is None else self.health.names[row]
 
     def render_name(self, row: int) -> str:
-        """The name as HTML, followed by the row number since names may repeat."""
+        """The name as HTML, followed by the row number since names may repeat; the script selects the row by it."""
         number = "" if self.health.names is None else f' <small class="row">{row}</small>'
-        return render_name(self.name(row)) + number
+        return f'<span data-row="{row}">{render_name(self.name(row))}{number}</span>'
+
+    def locate(self, rows: Int[Tensor, " m"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " a"]]:
+        """Those of `rows` that have a direction: their places in `rows`, and in `x`."""
+        places = torch.searchsorted(self.rows, rows).clamp_max(len(self.rows) - 1)
+        present = (self.rows[places] == rows).nonzero().flatten()
+        return present, places[present]
 
     @property
     def has_all_pairs(self) -> bool:
@@ -72,8 +82,19 @@ class TableView:
         return pairs
 
     @property
+    def listed_groups(self) -> list[Sequence[int]]:
+        """The largest groups of near duplicates, by row numbers."""
+        return [group.rows for group in self.health.clumps[:_MAX_GROUPS]]
+
+    @property
+    def hubs(self) -> list[int]:
+        """The rows that are neighbours of the most others, most first."""
+        top = self.health.occurrences.topk(min(_MAX_HUBS, len(self.health.occurrences)))
+        return [int(row) for row in self.rows[top.indices]]
+
+    @property
     def highlighted(self) -> list[Sequence[int]]:
-        """Groups of rows to highlight in a picture: the clumps, or the closest pairs if there are none."""
+        """Groups of rows to highlight on the map: near duplicates, or the closest pairs if there are none."""
         if self.health.clumps:
             return [group.rows for group in self.health.clumps]
         return [pair[:2] for pair in self.closest_pairs[:8]]
@@ -89,5 +110,6 @@ def measure_table(
     rows = has_direction.nonzero().flatten()
     kept = table.points if has_direction.all() else table.points[rows]
     x = directions(kept.cpu()).float()
+    norms = vector_norm(kept.cpu().double(), dim=1)
     angles = pair_angles(x, limit=min(_MAX_PAIRS, _MAX_VALUES // x.shape[1]), generator=generator)
-    return TableView("table" if table.source is None else table.source.path.name, measured, rows, x, angles)
+    return TableView("table" if table.source is None else table.source.path.name, measured, rows, x, norms, angles)
