@@ -3,8 +3,8 @@
     python tools/fuzz_files.py --minutes 10 --state fuzz.json
 
 A case is a good file with mutations: flipped bits, cut, pieces repeated, moved, removed or spliced, and lengths
-replaced. It is read, and sometimes written again, by a process of its own with limits on memory and time, which must
-end with a table or a one-line error. Anything else is a finding, and is kept: a traceback, a crash, a hang, memory, a
+replaced. It is read, and sometimes written again, in a process with limits on memory and time, and must give
+a table or a one-line error. Anything else is a finding, and is kept: a traceback, a crash, a hang, memory, a
 file written elsewhere, code that ran. Case N of a seed is always the same; `--state` continues after the last one.
 """
 
@@ -21,7 +21,11 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TextIO
 
+import pyarrow.ipc  # so that no process has to
+import pyarrow.parquet  # noqa: F401
+import safetensors.torch  # noqa: F401
 import torch
 
 torch.set_num_threads(1)
@@ -34,6 +38,7 @@ from unclump.dispersion.checkpoint import read_state  # noqa: E402
 from unclump.tables.files import FileError, bad_rows  # noqa: E402
 
 SECONDS = 20  # of a case, on a busy machine
+BATCH = 25  # cases in a process
 MEMORY = 700  # megabytes more than before: a file may decompress to 256 without question
 ADDRESS_SPACE = 3 * 2**30
 LENGTHS = [0, 1, 2, 127, 255, 2**15, 2**16 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**62, 2**63 - 1, 2**64 - 1]
@@ -130,34 +135,53 @@ def run_case(case: Case, path: Path, folder: Path) -> str:
     return "read"
 
 
-def in_child(case: Case, folder: Path, baseline: int) -> str:
-    """Run a case in a process with limits; return what happened, or how the process ended."""
-    path, answer = case.build(folder), folder / "answer"
+def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tuple[int, str]]:
+    """Run cases in a process with limits, until one of them ends it; return their numbers and what happened."""
+    answers = folder / "answers"
+    answers.touch()
     child = os.fork()
     if child == 0:
-        watch(folder, answer)
-        resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE + baseline_address_space(), resource.RLIM_INFINITY))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        answer.write_text(run_case(case, path, folder))
+        live(samples, seed, numbers, folder, answers)
         os._exit(0)
-    for _ in range(SECONDS * 500):  # not by a clock, which goes on while all of this is stopped
-        done, status, usage = os.wait4(child, os.WNOHANG)
+    status, idle, size = 0, 0, 0
+    while idle < SECONDS * 200:  # not by a clock, which goes on while all of this is stopped
+        done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
-        time.sleep(0.002)
+        time.sleep(0.005)
+        idle, size = (idle + 1, size) if answers.stat().st_size == size else (0, answers.stat().st_size)
     else:
         os.kill(child, signal.SIGKILL)
-        os.wait4(child, 0)
-        return "hang"
-    if os.WIFSIGNALED(status):
-        return f"crash: {signal.Signals(os.WTERMSIG(status)).name}"
-    if usage.ru_maxrss // 1024 - baseline > MEMORY:
-        return f"memory: {usage.ru_maxrss // 1024 - baseline} MB"
-    return answer.read_text() if answer.exists() else f"exit code {os.waitstatus_to_exitcode(status)}"
+        os.waitpid(child, 0)
+    results = [line.partition(" ")[2] for line in answers.read_text().splitlines()]
+    done_numbers = list(zip(numbers, results, strict=False))
+    if len(results) == len(numbers) or (results and results[-1].startswith(("code:", "memory:"))):
+        return done_numbers
+    how = f"crash: {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "hang"
+    return [*done_numbers, (numbers[len(results)], how)]
 
 
-def watch(folder: Path, answer: Path) -> None:
+def live(samples: Path, seed: int, numbers: range, folder: Path, answers: Path) -> None:
+    """What the process does: a line for each case, and an end after one that took too much memory."""
+    baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE + address_space(), resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with open(answers, "a", buffering=1) as file:
+        watch(folder, file)
+        for number in numbers:
+            case, place = Case(samples, seed, number), folder / str(number)
+            place.mkdir()
+            result = run_case(case, case.build(place), place)
+            used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024 - baseline
+            result = f"memory: {used} MB, {result}" if used > MEMORY else result
+            file.write(f"{number} {' '.join(result.split())}\n")
+            if used > MEMORY:
+                return
+            shutil.rmtree(place)
+
+
+def watch(folder: Path, answers: TextIO) -> None:
     """End the process where code runs, or a file is opened for writing elsewhere."""
     allowed = (str(folder), tempfile.gettempdir(), os.devnull)
 
@@ -166,13 +190,13 @@ def watch(folder: Path, answer: Path) -> None:
         elsewhere = writes and isinstance(arguments[0], str) and not arguments[0].startswith(allowed)
         started = event == "subprocess.Popen" and arguments[0] != sys.executable
         if event in FORBIDDEN or elsewhere or started:
-            answer.write_text(f"code: {event} {arguments!r}"[:300])
+            answers.write(f"? code: {event} {arguments!r}"[:300] + "\n")
             os._exit(0)
 
     sys.addaudithook(hook)
 
 
-def baseline_address_space() -> int:
+def address_space() -> int:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 
@@ -198,24 +222,23 @@ def main(arguments: list[str] | None = None) -> int:
         for kind in samples.iterdir():
             if args.only is not None and kind.name not in args.only.split(","):
                 shutil.rmtree(kind)
-        last = None if args.cases is None else state["next"] + args.cases
-        baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        while state["next"] != last and time.monotonic() - start < 60 * args.minutes:
-            case = Case(samples, state["seed"], state["next"])
-            with tempfile.TemporaryDirectory(prefix="fuzz-case-") as folder:
-                result = in_child(case, Path(folder), baseline)
-            results[f"{case.kind} {result.partition(':')[0]}"] += 1
-            if result not in {"read", "refused"}:
-                state["findings"].append([state["next"], case.kind, case.sample.name, case.file.name, result])
-                print(*state["findings"][-1], flush=True)
-                if args.keep is not None:
-                    args.keep.mkdir(parents=True, exist_ok=True)
-                    (args.keep / f"{state['next']}-{case.file.name}").write_bytes(case.content)
-            state["next"] += 1
-            if args.state is not None and state["next"] % 200 == 0:
+        last = sys.maxsize if args.cases is None else state["next"] + args.cases
+        while state["next"] < last and time.monotonic() - start < 60 * args.minutes:
+            numbers = range(state["next"], min(last, state["next"] + BATCH))
+            with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:
+                batch = run_batch(samples, state["seed"], numbers, Path(folder))
+            for number, result in batch:
+                case = Case(samples, state["seed"], number)
+                results[f"{case.kind} {result.partition(':')[0]}"] += 1
+                if result not in {"read", "refused"}:
+                    state["findings"].append([number, case.kind, case.sample.name, case.file.name, result])
+                    print(*state["findings"][-1], flush=True)
+                    if args.keep is not None:
+                        args.keep.mkdir(parents=True, exist_ok=True)
+                        (args.keep / f"{number}-{case.file.name}").write_bytes(case.content)
+            state["next"] = batch[-1][0] + 1
+            if args.state is not None:
                 save(args.state, state, results, start)
-    if args.state is not None:
-        save(args.state, state, results, start)
     print(json.dumps({"cases": state["next"], "findings": len(state["findings"]), **dict(sorted(results.items()))}))
     return len(state["findings"])
 
