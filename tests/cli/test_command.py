@@ -141,3 +141,28 @@ def test_a_fault_of_ours_is_still_a_traceback(monkeypatch):
     monkeypatch.setattr(measure, "run", fail)
     with pytest.raises(RuntimeError, match="ours"):
         main(["measure", "words.npy"])
+
+
+TRUNCATED = """
+import os, sys
+import numpy as np
+from unclump import cli
+from unclump.cli._tables import load_table
+
+def run(args):
+    points = load_table(args.file, args).points
+    os.truncate(args.file, 4096)
+    print(float({use}))
+
+cli.measure.run = run
+np.save("a.npy", np.ones((100_000, 64), np.float16))
+sys.exit(cli.main(["measure", "a.npy"]))
+"""
+
+
+@pytest.mark.parametrize("use", ["points.sum()", "points.numpy().sum()", "points[90_000:].float().norm()"])
+def test_a_file_truncated_while_it_is_mapped_is_one_line(use, tmp_path):
+    command = [sys.executable, "-c", TRUNCATED.replace("{use}", use)]
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    expected = "a file was cut short, or its disk failed, while it was being read; run it again"
+    assert (run.returncode, run.stdout, run.stderr) == (2, "", f"unclump measure: {expected}\n")

@@ -1,5 +1,6 @@
 """`unclump place`: new rows after the old ones, which stay to the bit."""
 
+import json
 import math
 import os
 import re
@@ -115,3 +116,25 @@ def test_what_makes_no_sense_is_one_line_and_nothing_is_written(case, capsys, at
     assert err.count("\n") == 1
     assert "\x1b" not in err
     assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+
+
+def test_json_says_the_same(capsys):
+    arguments = ["place", "words.npz", "--new", "tokens.txt", "-o", "out.npz"]
+    assert main([*arguments, "--json", "--quiet", "--device", "cpu"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    near = uc.nearest_angles(uc.load("out.npz").points)[30:]
+    assert (told["rows"], told["added"]) == (30, 3)
+    assert told["nearest_of_added"]["smallest_degrees"] == pytest.approx(math.degrees(near.min()), abs=1e-4)
+    assert main([*arguments, "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_padding_stays_where_it_is(capsys):
+    x = clump(30, 4)
+    x[[0, 7]] = 0
+    np.save("padded.npy", x.numpy())
+    assert main(["place", "padded.npy", "--count", "2", "-o", "out.npy"]) == 0
+    after = uc.load("out.npy").points
+    assert torch.equal(after[:30], x)
+    assert after[30:].norm(dim=1).min() > 0
+    assert "row 0 is zero, row 7 is zero: without a direction, as padding is; unchanged" in capsys.readouterr().out

@@ -1,5 +1,6 @@
 """`unclump spread`: what it writes, to the bit, what it tells, and what it refuses."""
 
+import json
 import math
 import os
 import re
@@ -80,7 +81,7 @@ def test_rows_are_unit_or_keep_their_norms():
 def test_the_bound_on_moves_holds_for_the_written_file(dtype, norms):
     save_file({"table": clump(150, 8, dtype)}, "t.safetensors")
     assert (
-        main(["spread", "t.safetensors", "-o", "out.safetensors", "--max-move", "4", *norms, *FEW, "--lr", "0.1"]) == 0
+        main(["spread", "t.safetensors", "-o", "out.safetensors", "--max-move", "4", *norms, *FEW, "--lr", "5.7"]) == 0
     )
     before, after = uc.load("t.safetensors").points, uc.load("out.safetensors").points
     assert after.dtype == dtype
@@ -374,3 +375,35 @@ def test_ctrl_c_without_a_checkpoint(interrupted, capsys):
     assert main(RUN) == 130
     assert "nothing was written (with --checkpoint FILE the run could be resumed)" in capsys.readouterr().err
     assert os.listdir() == ["words.npz"]
+
+
+def test_json_says_the_same_in_degrees(capsys):
+    words()
+    assert main(["spread", "words.npz", "-o", "out.npz", *FEW, "--json", "--device", "cpu", "--max-move", "4"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    before, after = (uc.load(name).points for name in ("words.npz", "out.npz"))
+    assert told["moves"]["largest_degrees"] == pytest.approx(math.degrees(moves(before, after).max()), abs=1e-4)
+    assert told["after"]["smallest_angle_degrees"] == pytest.approx(math.degrees(uc.min_angle(after)), abs=1e-4)
+    assert told["output"] == "out.npz"
+    assert main(["spread", "words.npz", "--try-moves", "2,4", *FEW, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["max_moves"]
+    assert [line["max_move_degrees"] for line in told] == [0, 2, 4]
+    assert told[0]["overlap@10"] == 1 > told[2]["overlap@10"]
+
+
+def test_the_learning_rate_is_in_degrees():
+    before = words().points
+    for degrees in (0.5, 1.0):
+        assert main(["spread", "words.npz", "-o", "out.npz", "--steps", "1", "--lr", str(degrees), "--quiet"]) == 0
+        moved = moves(before, uc.load("out.npz").points)
+        assert math.degrees(moved.median()) == pytest.approx(degrees, rel=0.3)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", "nonsense"])
+def test_a_device_that_is_not_there_is_refused(device, capsys):
+    words()
+    assert main(["spread", "words.npz", "-o", "out.npz", "--device", device]) == 2
+    assert re.fullmatch(
+        rf"unclump spread: expected --device that torch can use here, such as cpu, got '{device}': .*\n",
+        capsys.readouterr().err,
+    )

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from unclump.cli import code, completion, demo, measure, place, report, spread
+from unclump.cli._bus_errors import report_bus_errors
 
 EXAMPLES = """examples:
   unclump measure model.safetensors            how healthy is a table of embeddings?
@@ -62,7 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     try:
-        return args.run(args) or 0
+        with report_bus_errors(args.command):
+            return args.run(args) or 0
     except KeyboardInterrupt as interrupt:
         print(f"unclump {args.command}: interrupted{interrupt}", file=sys.stderr)
         return 130

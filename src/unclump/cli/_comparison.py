@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -55,6 +56,20 @@ def measure_change(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Change:
         x, y, neighbours=NEIGHBOURS, samples=OVERLAP_ROWS, generator=torch.Generator().manual_seed(0)
     )
     return Change(math.degrees(moves.max()), math.degrees(moves.mean()), overlap)
+
+
+def comparison_to_dict(before: State, after: State, change: Change) -> dict[str, Any]:
+    """The measures before and after, for a program; angles in degrees."""
+    states = {
+        name: {
+            "smallest_angle_degrees": state.smallest,
+            "median_nearest_angle_degrees": state.median_nearest,
+            "spherical_variance": state.variance,
+        }
+        for name, state in (("before", before), ("after", after))
+    }
+    moves = {"largest_degrees": change.largest_move, "mean_degrees": change.mean_move}
+    return {**states, "moves": moves, f"overlap@{NEIGHBOURS}": change.overlap}
 
 
 def format_comparison(before: State, after: State, change: Change, rows: int) -> str:

@@ -12,7 +12,7 @@ OBJECTIVES = (
 
 def add_input(command: argparse.ArgumentParser) -> None:
     """Add FILE and the options for reading it."""
-    command.add_argument("file", type=Path, metavar="FILE", help="a table, or the folder of a Hugging Face model")
+    command.add_argument("file", type=Path, metavar="FILE", help="a table, or the folder of a model or dataset")
     command.add_argument("--tensor", metavar="KEY", help="which table, if FILE holds several: key, tensor or column")
     command.add_argument("--names", type=Path, metavar="FILE", help="row names, one per line")
 
@@ -21,3 +21,10 @@ def add_output(command: argparse.ArgumentParser) -> None:
     """Add OUT, and the option that lets it be FILE."""
     command.add_argument("-o", "--output", type=Path, metavar="OUT", help="output file; its suffix sets the format")
     command.add_argument("--in-place", action="store_true", help="replace FILE, once the new one is complete")
+
+
+def add_habits(command: argparse.ArgumentParser, *, quiet: str) -> None:
+    """Add what commands that compute and print a result have in common."""
+    command.add_argument("--device", metavar="DEVICE", help="where torch computes: cpu (default), cuda, cuda:1, mps")
+    command.add_argument("--json", action="store_true", help="print JSON; angles in degrees")
+    command.add_argument("--quiet", action="store_true", help=quiet)

@@ -51,6 +51,17 @@ def _parse_value(text: str) -> bool | int | float | str:
     return text
 
 
+def resolve_device(name: str | None) -> torch.device:
+    """The device of that name, if torch can use it here; without a name, the CPU."""
+    try:
+        return torch.zeros(1, device=name or "cpu").device
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"expected --device that torch can use here, such as cpu, got '{sanitise(name)}': {reason}"
+        ) from None
+
+
 def read_row_list(path: Path, table: Table) -> list[int]:
     """Read a list of rows, one per line: by name, or by number from 0, with or without a `#` before it.
 

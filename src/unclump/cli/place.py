@@ -1,13 +1,14 @@
 """`unclump place FILE --new tokens.txt -o OUT`: new rows in the emptiest directions of a table."""
 
 import argparse
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unclump._text import FileError, sanitise
-from unclump.cli._files import add_input, add_output
+from unclump.cli._files import add_habits, add_input, add_output
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -34,6 +35,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     new_rows.add_argument("--count", type=int, metavar="N", help="number of new rows, for a table without names")
     add_output(command)
     command.add_argument("--seed", type=int, default=0, help="seed of the candidate directions (0)")
+    add_habits(command, quiet="print nothing, unless --json")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -42,6 +44,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._checks import check_count
     from unclump._precision import full_precision
+    from unclump.cli._options import resolve_device
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place
@@ -49,7 +52,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.count is not None:
         check_count("--count", args.count)
-    output = resolve_output(args)
+    output, device = resolve_output(args), resolve_device(args.device)
     table, directed, notes = read_table(args)
     new_names = _new_names(args, table)
     count = args.count if new_names is None else len(new_names)
@@ -60,10 +63,10 @@ def run(args: argparse.Namespace) -> None:
     format_name = check_output(output, table.with_points(placeholder, names=names), in_place=args.in_place)
 
     old = table.points if directed.all() else table.points[directed]
-    points = full_precision(old)
+    points = full_precision(old.to(device))
     generator = torch.Generator().manual_seed(args.seed)
     directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
-    added = (directions * norms_of(points).median()).to(table.points.dtype)
+    added = (directions * norms_of(points).median()).to(table.points)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
             f"{sanitise(args.file)}: expected {str(added.dtype).removeprefix('torch.')} to hold new rows of the median "
@@ -71,13 +74,18 @@ def run(args: argparse.Namespace) -> None:
         )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
     save(output, longer, in_place=args.in_place)
-    print(_describe_distances(torch.cat([old, added]), count, rows))
-    for note in notes:
-        print(note)
-    print(f"written to {sanitise(output)}")
     if args.new is not None and args.names is not None and format_name in _NAMELESS:
         files = f"{sanitise(args.names)}, then of {sanitise(args.new)}"
-        print(f"it cannot store names: they are the lines of {files}")
+        notes.append(f"it cannot store names: they are the lines of {files}")
+    smallest, largest = _nearest_distances(torch.cat([old, added]), count)
+    if args.json:
+        files_and_rows = {"file": str(args.file), "output": str(output), "rows": rows, "added": count}
+        nearest = {"smallest_degrees": smallest, "largest_degrees": largest}
+        print(json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1))
+    elif not args.quiet:
+        plural, distances = "s" if count > 1 else "", f"{smallest:.4f}° to {largest:.4f}°"
+        print(f"{count} row{plural} added to {rows}; the nearest other row is {distances} away")
+        print("\n".join([f"written to {sanitise(output)}", *notes]))
 
 
 def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None:
@@ -104,8 +112,8 @@ def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None
     return lines
 
 
-def _describe_distances(points: "Tensor", count: int, rows: int) -> str:
-    """Say how far the last `count` rows are from all others; the table had so many rows before."""
+def _nearest_distances(points: "Tensor", count: int) -> tuple[float, float]:
+    """The smallest and the largest angle, in degrees, of the last `count` rows to their nearest of all others."""
     import torch
 
     from unclump.geometry.sphere import angle
@@ -114,6 +122,4 @@ def _describe_distances(points: "Tensor", count: int, rows: int) -> str:
 
     new = torch.arange(len(points) - count, len(points))
     nearest = angle(*(project(points[index].double()) for index in (new, nearest_of_rows(project(points), new)[:, 0])))
-    smallest, largest = (f"{math.degrees(extreme):.4f}°" for extreme in (nearest.min(), nearest.max()))
-    plural = "s" if len(new) > 1 else ""
-    return f"{len(new)} row{plural} added to {rows}; the nearest other row is {smallest} to {largest} away"
+    return math.degrees(nearest.min()), math.degrees(nearest.max())

@@ -1,6 +1,7 @@
 """`unclump spread FILE -o OUT`: move the rows of a table apart, within limits."""
 
 import argparse
+import json
 import math
 import sys
 import warnings
@@ -9,9 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unclump._text import sanitise
-from unclump.cli._files import add_input, add_output
+from unclump.cli._files import add_habits, add_input, add_output
+from unclump.cli._spread_checks import check_checkpoint, validate
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unclump.cli._comparison import Change, State
     from unclump.tables.files import Table
 
 HELP = "move the rows of a table apart"
@@ -28,7 +33,7 @@ EXAMPLES = """examples:
 The rows of OUT have norm 1, unless --keep-norms is used; --freeze and --duplicates-only keep all norms.
 """
 _PASSES = 200, 1000  # bounds on the default number of passes over the table, which aims at 10 million rows in all
-_LR = 0.01
+_LR = math.degrees(0.01)
 _BATCH = 1024  # for objectives whose cost is quadratic in the rows
 _WHOLE_TABLE = ("sliced", "ssw", "lloyd", "spherical_variance")
 
@@ -41,7 +46,12 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--objective", metavar="NAME", help="what to minimise: sliced (default), koleo, max_min, energy, mmd, ...")
     add("--option", action="append", metavar="KEY=VALUE", help="of the objective: circles=13, kernel=riesz, kernel.s=2")
     add("--steps", type=int, metavar="N", help="number of updates (200 passes over a large table)")
-    add("--lr", type=float, metavar="RADIANS", help=f"about how far a row turns in the first step; decays to 0 ({_LR})")
+    add(
+        "--lr",
+        type=float,
+        metavar="DEGREES",
+        help=f"about how far a row turns in the first step; decays to 0 ({_LR:.2g})",
+    )
     add(
         "--batch-size",
         type=int,
@@ -56,23 +66,23 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--keep-norms", action="store_true", help="keep the norm of each row, change only its direction")
     add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
     add("--seed", type=int, default=0, help="seed of everything random (0)")
-    add("--quiet", action="store_true", help="no progress bar")
+    add_habits(command, quiet="no progress bar")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
     # The notes that are printed say it, with the names of the rows.
     warnings.filterwarnings("ignore", message="the table has nothing but zeros")
-    from unclump.cli._comparison import format_comparison, measure_change, measure_state
+    from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_change, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save
 
-    max_moves = _validate(args)
+    max_moves = validate(args)
     output = resolve_output(args) if max_moves is None else None
     table, directed, notes = read_table(args)
     if output is not None:
         check_output(output, table, in_place=args.in_place)
-        _check_checkpoint(args.checkpoint, args.file, output)
+        check_checkpoint(args.checkpoint, args.file, output)
     job = _Job(table, directed, args)
     if max_moves is not None:
         _try_moves(job, max_moves)
@@ -84,21 +94,25 @@ def run(args: argparse.Namespace) -> None:
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
     after = job.with_direction(points)
-    print(format_comparison(before, measure_state(after), measure_change(job.start, after), len(after)))
-    for note in (*job.notes, *notes):
-        print(note)
-    print(f"written to {sanitise(output)}")
+    measured = before, measure_state(after), measure_change(job.start, after)
+    notes = [*job.notes, *notes]
+    if args.json:
+        files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
+        print(json.dumps({**files, **comparison_to_dict(*measured), "notes": notes}, indent=1))
+        return
+    print("\n".join([format_comparison(*measured, len(after)), *notes, f"written to {sanitise(output)}"]))
 
 
 class _Job:
     """A table and what to do with it; the options are validated on construction."""
 
     def __init__(self, table: "Table", directed: Any, args: argparse.Namespace) -> None:
-        from unclump.cli._options import build_objective, read_row_list
+        from unclump.cli._options import build_objective, read_row_list, resolve_device
 
         self.table, self.args, self.notes = table, args, list[str]()
-        self.directed = None if directed.all() else directed
-        self.start = self.with_direction(table.points)
+        self.points = table.points.to(resolve_device(args.device))
+        self.directed = None if directed.all() else directed.to(self.points.device)
+        self.start = self.with_direction(self.points)
         self.frozen = None if args.freeze is None else read_row_list(args.freeze, table)
         self.keep_norms = args.keep_norms or self.frozen is not None or args.duplicates_only
         name = args.objective or "sliced"
@@ -122,10 +136,10 @@ class _Job:
 
         args = self.args
         result = disperse(
-            self.table.points,
+            self.points,
             self.objective(),  # with a new generator: the result does not depend on earlier runs
             steps=self.steps,
-            lr=_LR if args.lr is None else args.lr,
+            lr=math.radians(_LR if args.lr is None else args.lr),
             batch_size=self.batch_size,
             generator=torch.Generator().manual_seed(args.seed),
             progress=self.progress,
@@ -149,7 +163,7 @@ class _Job:
 
         args = self.args
         result = separate_duplicates(
-            self.table.points,
+            self.points,
             within=None if args.within is None else math.radians(args.within),
             frozen=self.frozen,
             max_move=None if args.max_move is None else math.radians(args.max_move),
@@ -161,75 +175,31 @@ class _Job:
 
 
 def _try_moves(job: _Job, max_moves: list[float]) -> None:
-    """Print a line for each limit on moves, as soon as it is computed."""
-    from unclump.cli._comparison import NEIGHBOURS, State, measure_change, measure_state
+    """Print a line for each limit on moves, as soon as it is computed; or JSON, at the end."""
+    from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict, measure_change, measure_state
 
-    points = job.start
+    before = measure_state(job.start)
+
+    def results() -> "Iterator[tuple[float, State, Change]]":
+        yield 0.0, before, Change(0.0, 0.0, 1.0)
+        for degrees in max_moves:
+            spread = job.with_direction(job.spread(degrees))
+            yield degrees, measure_state(spread), measure_change(job.start, spread)
+
+    if job.args.json:
+        lines = [
+            {"max_move_degrees": degrees, **comparison_to_dict(before, state, change)}
+            for degrees, state, change in results()
+        ]
+        print(json.dumps({"file": str(job.args.file), "max_moves": lines}, indent=1))
+        return
     headings = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
     print("  ".join(headings))
-
-    def print_line(degrees: float, overlap: float, state: State) -> None:
+    for degrees, state, change in results():
         angles = f"{state.smallest:.4f}°", f"{state.median_nearest:.4f}°"
-        cells = (f"{degrees:g}°", f"{overlap:.4f}", f"{state.variance:.4f}", *angles)
+        cells = (f"{degrees:g}°", f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
         print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
-
-    print_line(0, 1, measure_state(points))
-    for degrees in max_moves:
-        spread = job.with_direction(job.spread(degrees))
-        print_line(degrees, measure_change(points, spread).overlap, measure_state(spread))
     print("nothing was written; choose one with --max-move")
-
-
-def _validate(args: argparse.Namespace) -> list[float] | None:
-    """Raise if options contradict each other; return the values of --try-moves, if any."""
-    from unclump._checks import check_count, check_positive
-
-    max_moves = None if args.try_moves is None else _parse_degrees(args.try_moves)
-    for option in ("max_move", "lr"):
-        if getattr(args, option) is not None:
-            check_positive(_flag(option), getattr(args, option))
-    if args.batch_size is not None:
-        check_count("--batch-size", args.batch_size, at_least=2)
-    if max_moves is not None:
-        _check_exclusive(args, "try_moves", ("output", "in_place", "max_move", "duplicates_only", "checkpoint"))
-    if args.duplicates_only:
-        unused = ("objective", "option", "steps", "lr", "batch_size", "checkpoint")
-        _check_exclusive(args, "duplicates_only", unused)
-    elif args.within is not None:
-        raise ValueError("expected --within together with --duplicates-only, got it alone; use both or neither")
-    return max_moves
-
-
-def _check_exclusive(args: argparse.Namespace, option: str, others: tuple[str, ...]) -> None:
-    for other in others:
-        if getattr(args, other) not in (None, False):
-            raise ValueError(f"expected {_flag(option)} without {_flag(other)}, got both; leave one out")
-
-
-def _flag(option: str) -> str:
-    return f"--{option.replace('_', '-')}"
-
-
-def _parse_degrees(text: str) -> list[float]:
-    from unclump._checks import check_positive
-
-    try:
-        degrees = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(f"expected --try-moves as degrees such as 5,10,20, got '{sanitise(text)}'") from None
-    for value in degrees:
-        check_positive("--try-moves", value)
-    return degrees
-
-
-def _check_checkpoint(checkpoint: Path | None, file: Path, output: Path) -> None:
-    """Raise if the checkpoint cannot be written, or would overwrite a table."""
-    if checkpoint is None:
-        return
-    if checkpoint.resolve() in (file.resolve(), output.resolve()):
-        raise ValueError(f"expected a separate file for --checkpoint, got {sanitise(checkpoint)}; name another")
-    if not checkpoint.resolve().parent.is_dir():
-        raise ValueError(f"expected --checkpoint in an existing folder, got {sanitise(checkpoint)}; create it first")
 
 
 def _resume_hint(checkpoint: Path | None) -> str:

@@ -46,8 +46,9 @@ class Table:
 
     Attributes:
         points: The (n, d) table, n >= 2, d >= 2. Memory-mapped where the format allows it: loading takes no memory
-            until rows are used, and changing the tensor does not change the file. (If another program truncates the
-            file while it is mapped, the process crashes, as with any mapping.)
+            until rows are used, slices read only their rows, and changing the tensor does not change the file. (If
+            another program truncates the file while it is mapped, the process crashes, as with any mapping; the
+            command line ends with a message.)
         names: One for each row, or None. Any Unicode, including empty and repeated names; bytes that are not UTF-8 are
             kept as lone surrogates, as Python does for file names.
         source: Where it was read from, or None.
