@@ -112,17 +112,17 @@ class Isotropy:
             x: Of shape (m, d), with as many dimensions as the map; m may be any number.
             progress: Show a bar on stderr.
         """
-        shift, matrix = self._fitted()
+        d = len(self.affine.shift)
         check_rows_to_fit(x, at_least=0)
-        if x.shape[1] != len(shift):
+        if x.shape[1] != d:
             raise ValueError(
-                f"expected rows in {len(shift)} dimensions, those of the map, got shape {tuple(x.shape)}; "
+                f"expected rows in {d} dimensions, those of the map, got shape {tuple(x.shape)}; "
                 "apply it to vectors of the model that the table is from"
             )
         first = as_tensor(x[:0])
         result = torch.empty(x.shape, dtype=first.dtype, device=first.device)
         for start, block in row_blocks(x, progress=progress):
-            result[start : start + len(block)] = self._map(block, Affine(shift, matrix))
+            result[start : start + len(block)] = self._map(block)
         return like(result, x)
 
     def fit_transform(self, x: Table, *, progress: bool = False) -> Table:
@@ -131,7 +131,7 @@ class Isotropy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted map to a safetensors file, atomically; `load` gives the same bits back."""
-        transform_files.write(path, Affine(*self._fitted()), {"method": self.method, "strength": self.strength})
+        transform_files.write(path, self.affine, {"method": self.method, "strength": self.strength})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Isotropy":
@@ -172,17 +172,19 @@ class Isotropy:
         rows = sample_rows(x, generator)
         return soften(learn(rows, objective, steps=steps, generator=generator, progress=progress), self.strength)
 
-    def _fitted(self) -> tuple[Tensor, Tensor]:
+    @property
+    def affine(self) -> Affine:
+        """The fitted map; raise if there is none."""
         if self.shift is None or self.matrix is None:
             raise ValueError(
                 "expected a fitted map, got one that is not; call fit(table) first, or Isotropy.load(path)"
             )
-        return self.shift, self.matrix
+        return Affine(self.shift, self.matrix)
 
-    def _map(self, block: Tensor, by: Affine) -> Tensor:
+    def _map(self, block: Tensor) -> Tensor:
         """The images of some rows; rows of zeros stay zeros."""
         rows = full_precision(block)
-        shift, matrix = (part.to(rows.device, rows.dtype) for part in by)
+        shift, matrix = (part.to(rows.device, rows.dtype) for part in self.affine)
         with exact_products(rows.device):
             images = ((rows - shift) @ matrix).to(block.dtype)
         if not images.isfinite().all():

@@ -21,8 +21,8 @@ _NOT_A_MAP = "is not a map that unclump wrote"
 def write(path: str | os.PathLike[str], by: Affine, header: Mapping[str, Any]) -> None:
     """Write a map, atomically."""
     path = Path(path)
+    check_map_target(path)
     with prefix_errors(path):
-        check_target(path)
         try:
             from safetensors.torch import save
         except ImportError:
@@ -33,17 +33,18 @@ def write(path: str | os.PathLike[str], by: Affine, header: Mapping[str, Any]) -
             file.write(content)
 
 
-def check_target(path: Path) -> None:
+def check_map_target(path: Path) -> None:
     """Raise if no map can be written there: the suffix must be that of safetensors, and the folder must exist."""
-    if path.suffix.lower() != ".safetensors":
-        raise FileError("has another suffix than .safetensors, in which maps are written; name it so")
-    if not path.resolve().parent.is_dir():
-        raise FileError("its folder does not exist; create it first")
-    if path.is_dir():
-        raise FileError("is a folder; name a file in it")
-    if path.exists():
-        check_regular(path)
-        _open_map(path)  # anything else, such as a table, is not overwritten
+    with prefix_errors(path):
+        if path.suffix.lower() != ".safetensors":
+            raise FileError("has another suffix than .safetensors, in which maps are written; name it so")
+        if not path.resolve().parent.is_dir():
+            raise FileError("its folder does not exist; create it first")
+        if path.is_dir():
+            raise FileError("is a folder; name a file in it")
+        if path.exists():
+            check_regular(path)
+            _open_map(path)  # anything else, such as a table, is not overwritten
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Affine, dict[str, Any]]:
