@@ -79,6 +79,7 @@ from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
 from unclump.tables.files import Table, load, save
 from unclump.tables.health import Health, health
+from unclump.tables.transform import Isotropy
 
 __all__ = [
     "MMD",
@@ -92,6 +93,7 @@ __all__ = [
     "Gaussian",
     "Health",
     "IsotropicLaw",
+    "Isotropy",
     "Kernel",
     "KoLeo",
     "Laplace",

@@ -9,12 +9,13 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from unclump.cli import code, completion, demo, measure, place, report, spread
+from unclump.cli import apply, code, completion, demo, fit, measure, place, repair, report, spread
 from unclump.cli._bus_errors import report_bus_errors
 
 EXAMPLES = """examples:
   unclump measure model.safetensors            how healthy is a table of embeddings?
   unclump report model.safetensors             the same as one HTML page
+  unclump repair words.npz --pairs judged.tsv  which repair helps, by your own figure?
   unclump spread table.npy -o apart.npy        move its rows apart
   unclump place table.npy --count 10 -o longer.npy
                                                add ten rows where there is most room
@@ -44,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     result.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version, and who computes")
     commands = result.add_subparsers(dest="command", metavar="COMMAND")
     result.set_defaults(run=lambda args: result.print_help())
-    for module in (measure, report, spread, place, code, demo, completion):
+    for module in (measure, report, repair, fit, apply, spread, place, code, demo, completion):
         command = commands.add_parser(
             module.__name__.rpartition(".")[2],
             help=module.HELP,

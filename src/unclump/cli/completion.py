@@ -53,7 +53,7 @@ def _arguments(parser: argparse.ArgumentParser) -> Iterator[_Argument]:
             continue
         values = OBJECTIVES if action.dest == "objective" else tuple(map(str, action.choices or ()))
         text = (action.help or "").replace("%%", "%")
-        takes_file = action.metavar in ("FILE", "OUT")
+        takes_file = action.metavar in ("FILE", "OUT", "MAP")
         yield _Argument(tuple(action.option_strings), text, action.nargs != 0, values, takes_file)
 
 

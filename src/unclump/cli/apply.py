@@ -1,0 +1,56 @@
+"""`unclump apply MAP FILE -o OUT`: apply a map to a table, or to the queries that are compared with it."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from unclump._text import sanitise
+from unclump.cli._files import add_input, add_output
+
+HELP = "apply a map to a table or to queries"
+DESCRIPTION = (
+    "Apply a map that unclump fit or unclump repair wrote to the rows of a table, or to queries; format, dtype, order "
+    "and names stay the same."
+)
+EXAMPLES = """examples:
+  unclump apply map.safetensors words.npz -o better.npz       the table that it was fitted on
+  unclump apply map.safetensors queries.npy -o mapped.npy     and the queries, which must follow
+
+Rows of zeros, as padding is, stay as they are.
+"""
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    command.add_argument("map", type=Path, metavar="MAP", help="what unclump fit wrote")
+    add_input(command)
+    add_output(command)
+    command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--quiet", action="store_true", help="no progress bar")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read the map and the table, apply, write."""
+    import json
+
+    from unclump.cli._tables import check_output, read_table, resolve_output
+    from unclump.tables.files import save
+    from unclump.tables.transform import Isotropy
+
+    output = resolve_output(args)
+    isotropy = Isotropy.load(args.map)
+    table, _, notes = read_table(args)
+    check_output(output, table, in_place=args.in_place)
+    if output.exists() and output.samefile(args.map):
+        raise ValueError(f"expected another file for the table than the map {sanitise(args.map)}; name another with -o")
+    points = isotropy.transform(table.points, progress=not args.quiet and sys.stderr.isatty())
+    save(output, table.with_points(points), in_place=args.in_place)
+    if args.json:
+        n, d = points.shape
+        facts = {"map": str(args.map), "file": str(args.file), "output": str(output), "rows": n, "dimensions": d}
+        print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength}, indent=1))
+        return
+    print(f"{len(points)} rows mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}")
+    for note in notes:
+        print(note)
+    print(f"written to {sanitise(output)}")

@@ -1,0 +1,125 @@
+"""`unclump repair FILE`: which repair of a table helps, if any, with the evidence."""
+
+import argparse
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from unclump._text import sanitise
+from unclump.cli._files import add_input
+
+if TYPE_CHECKING:
+    from unclump.tables.comparison_methods import Fits, Method
+    from unclump.tables.files import Table
+
+HELP = "which repair of a table helps, with the evidence"
+DESCRIPTION = (
+    "Compare repairs of a table: neighbours kept, hubs, rank, time, and your own figure before and after, with "
+    "intervals. Recommend what helps by that figure, or nothing."
+)
+EXAMPLES = """examples:
+  unclump repair words.npz                                        by neighbours kept and hubs removed
+  unclump repair words.npz --pairs judged.tsv                     by lines of name, name, score
+  unclump repair docs.npy --queries q.npy --relevant r.tsv        by lines of query number, row
+  unclump repair images.npy --labels classes.txt                  by a label for each row
+  unclump repair words.npz --pairs judged.tsv -o better.npz --map map.safetensors
+                                                                  write what is recommended
+
+Fields are separated by tabs; lines that begin with # are comments. Rows are called by name, or by number from 0 where
+FILE has no names. Maps are for every table, and for its queries. Spreading moves rows one by one, and queries cannot
+follow: it is recommended only with --by-index, for tables that are only looked up by index (token tables, codebooks,
+prototypes).
+"""
+_SAMPLE = 20_000
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """Add the options."""
+    add_input(command)
+    add = command.add_argument
+    add("--pairs", type=Path, metavar="FILE", help="judged pairs: name, name, score; Spearman's correlation")
+    add("--queries", type=Path, metavar="FILE", help="a table of queries, with --relevant; recall@k")
+    add("--relevant", type=Path, metavar="FILE", help="relevant rows: number of the query from 0, row")
+    add("-k", type=int, default=10, metavar="K", help="how many rows a query retrieves (10)")
+    add("--labels", type=Path, metavar="FILE", help="a label for each row, one per line; accuracy of 10 neighbours")
+    add("--by-index", action="store_true", help="rows are only looked up by index: they may move one by one")
+    add("-o", "--output", type=Path, metavar="OUT", help="write the recommended table")
+    add("--map", type=Path, metavar="MAP", help="write the recommended map, for unclump apply")
+    add("--save", type=Path, metavar="FILE", help="write the comparison as JSON, for unclump report --comparison")
+    add("--sample", type=int, default=_SAMPLE, metavar="ROWS", help=f"how many rows of a larger table ({_SAMPLE})")
+    add("--seed", type=int, default=0, help="seed of everything random (0)")
+    add("--json", action="store_true", help="print JSON")
+    add("--quiet", action="store_true", help="no progress bar")
+
+
+def run(args: argparse.Namespace) -> None:
+    """Read, validate everything, compare, write what is recommended, print."""
+    # The notes that are printed say it, with the names of the rows.
+    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
+    import json
+
+    from unclump._checks import check_count
+    from unclump.cli._evidence import read_evidence
+    from unclump.cli._tables import check_output, read_table
+    from unclump.tables.comparison_files import check_comparison_target, save_comparison
+    from unclump.tables.comparison_methods import Fits, method_named
+    from unclump.tables.comparison_run import compare
+    from unclump.tables.transform_files import check_map_target
+
+    check_count("--sample", args.sample, at_least=100)
+    check_count("-k", args.k)
+    table, directed, notes = read_table(args)
+    if args.output is not None:
+        check_output(args.output, table, in_place=False)
+    if args.map is not None:
+        check_map_target(args.map)
+    if args.save is not None:
+        check_comparison_target(args.save)
+    evidence = read_evidence(args, table, directed)
+    rows = table.points if directed.all() else table.points[directed]
+    fits, progress = Fits(rows.detach(), seed=args.seed), not args.quiet and sys.stderr.isatty()
+    comparison = compare(
+        fits,
+        file=str(args.file),
+        output=str(args.output or args.file.with_name(f"{args.file.stem}-better{args.file.suffix}")),
+        figure=None if evidence is None else evidence.figure,
+        source="" if evidence is None else evidence.source,
+        left_out=0 if evidence is None else evidence.left_out,
+        by_index=args.by_index,
+        sample=args.sample,
+        progress=progress,
+    )
+    if args.save is not None:
+        save_comparison(args.save, comparison)
+    method = method_named(comparison.recommendation.method, rows.shape[1], len(rows))
+    written = _write(args, table, fits, method)
+    if args.json:
+        print(json.dumps(comparison.to_dict(), indent=1, allow_nan=False))
+        return
+    print(comparison)
+    for note in (*notes, *written):
+        print(note)
+
+
+def _write(args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None") -> list[str]:
+    """Write the recommended table and map; say what was written, and what was not."""
+    from unclump.tables.comparison_methods import Map
+    from unclump.tables.files import save
+
+    lines = []
+    if args.map is not None:
+        if isinstance(method, Map):
+            fits.fit(method)[0].save(args.map)
+            lines.append(f"map written to {sanitise(args.map)}")
+        else:
+            lines.append(f"{sanitise(args.map)} was not written: no map is recommended")
+    if args.output is not None:
+        if method is None:
+            lines.append(f"{sanitise(args.output)} was not written: the table should stay as it is")
+        else:
+            x = table.points
+            points = fits.fit(method)[0].transform(x) if isinstance(method, Map) else method.apply(x, fits.seed)
+            save(args.output, table.with_points(points))
+            lines.append(f"written to {sanitise(args.output)}")
+    return lines

@@ -1,0 +1,48 @@
+"""What to do with a table, by the evidence of a comparison: nothing is recommended that has not been shown to help."""
+
+from collections.abc import Mapping, Sequence
+
+from unclump.tables.comparison import AS_IT_IS, Compared, Recommendation
+from unclump.tables.comparison_figures import Figure
+
+_KEPT = 0.7  # the share of old neighbours that a repair must keep, where nothing but neighbours and hubs is known
+_REMOVED = 0.1  # the share of the hubness that it must remove then
+
+Changes = Mapping[str, tuple[float, float, float]]
+
+
+def verdict(changes: Changes, figure: Figure | None) -> str:
+    """Better or worse by the owner's figure, or by hubs where there is none; only where the interval says so."""
+    better, worse = ("better", "worse") if figure is not None else ("fewer hubs", "more hubs")
+    _, low, high = changes["hubness"] if figure is None else changes["figure"]
+    if figure is None:
+        low, high = -high, -low
+    return better if low > 0 else worse if high < 0 else "no clear change"
+
+
+def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: bool) -> Recommendation:
+    """The method with the best figure of those that are better; without a figure, with the fewest hubs.
+
+    Without a figure it must remove a tenth of the hubness and keep 70 % of the neighbours. Rows moved one by one are
+    recommended only for a table that is looked up by index. Where nothing helps, the table should stay as it is.
+    """
+    start, *others = methods
+    allowed = [method for method in others if by_index or method.kind == "map"]
+    if figure is not None:
+        helpful = [method for method in allowed if method.verdict == "better"]
+        best = max(helpful, key=lambda method: method.values["figure"], default=None)
+        nothing = f"no method raises {figure.name} clearly"
+        what = f"{figure.name} {{before:.3f}} to {{after:.3f}}"
+        key = "figure"
+    else:
+        most = (1 - _REMOVED) * start.values["hubness"]
+        helpful = [m for m in allowed if m.verdict == "fewer hubs" and m.values["hubness"] <= most]
+        helpful = [m for m in helpful if m.values["overlap"] >= _KEPT]
+        best = min(helpful, key=lambda method: method.values["hubness"], default=None)
+        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours"
+        what = "hubness {before:.2f} to {after:.2f}, {kept:.0%} of neighbours kept; judge it by your own task"
+        key = "hubness"
+    if best is None:
+        return Recommendation(AS_IT_IS, "", f"leave it as it is: {nothing}")
+    numbers = {"before": start.values[key], "after": best.values[key], "kept": best.values["overlap"]}
+    return Recommendation(best.name, best.command, what.format(**numbers))

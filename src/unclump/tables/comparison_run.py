@@ -1,0 +1,150 @@
+"""Repairs of a table side by side: what each does to neighbours, hubs and the owner's own figure, and what to do."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from tqdm import tqdm
+
+from unclump.measures.angles import effective_rank
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project
+from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, OwnFigure
+from unclump.tables.comparison_advice import recommend, verdict
+from unclump.tables.comparison_figures import Bootstrap, Changed, Figure, Values, estimate, skewness
+from unclump.tables.comparison_methods import Fits, Map, candidates
+
+NEIGHBOURS = 10
+SAMPLE = 20_000  # rows that are compared of a larger table
+_BY_INDEX = "spread moves rows one by one: for tables looked up by index, such as tokens, codebooks and prototypes"
+Measured = tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, tuple[float, float, float]]]
+
+
+def compare(
+    fits: Fits,
+    *,
+    file: str,
+    output: str,
+    figure: Figure | None = None,
+    source: str = "",
+    left_out: int = 0,
+    by_index: bool = False,
+    sample: int = SAMPLE,
+    progress: bool = False,
+) -> Comparison:
+    """Try the methods of `candidates` on a table.
+
+    Maps are fitted on the whole table; they are compared, and rows are moved, on a sample of a large one, the same for
+    all, which has every row that the owner's figure needs.
+
+    Args:
+        fits: The table, whose rows are finite and not zero, and the seed of all draws.
+        file: The table's file, for the commands.
+        output: The file that the commands write.
+        figure: What the owner measures the table by.
+        source: The name of the file of that figure.
+        left_out: How many items of it are not in the table.
+        by_index: Whether rows are only looked up by index, and may move one by one; otherwise no move is recommended.
+        sample: How many rows are compared.
+        progress: Show a bar on stderr.
+    """
+    x, seed = fits.x, fits.seed
+    rows = _choose_rows(len(x), sample, figure, seed)
+    start = x if len(rows) == len(x) else x[rows]
+    figure = None if figure is None else figure.restrict(rows.numpy())
+    methods = list(candidates(x.shape[1], len(x)))
+    judge = _Judge(start, figure, len(methods), seed)
+    compared = [Compared(AS_IT_IS, "none", "", *judge.measure(start, _unchanged, 0.0), "")]
+    for method in tqdm(methods, disable=not progress, unit="method"):
+        seconds, map_queries = 0.0, _unchanged
+        if isinstance(method, Map):
+            isotropy, seconds = fits.fit(method)
+            map_queries = isotropy.transform
+        began = time.perf_counter()
+        points = map_queries(start) if isinstance(method, Map) else method.apply(start, seed)
+        measured = judge.measure(points, map_queries, seconds + time.perf_counter() - began)
+        command = method.command(file, output, len(x))
+        compared.append(Compared(method.name, method.kind, command, *measured, verdict(measured[-1], figure)))
+    return Comparison(
+        file=Path(file).name,
+        rows=len(x),
+        dimensions=x.shape[1],
+        compared_rows=len(rows),
+        figure=None if figure is None else OwnFigure(figure.name, source, judge.items, left_out),
+        columns=_columns(figure),
+        methods=tuple(compared),
+        recommendation=recommend(compared, figure, by_index=by_index),
+        notes=tuple(_notes(len(rows), len(x), by_index=by_index)),
+    )
+
+
+def _unchanged(x: Tensor) -> Tensor:
+    return x
+
+
+class _Judge:
+    """Measures of a table after each method, beside the table as it is, which is measured first."""
+
+    def __init__(self, start: Float[Tensor, "n d"], figure: Figure | None, count: int, seed: int) -> None:
+        self.figure, self.k = figure, min(NEIGHBOURS, len(start) - 1)
+        self.rows, self.count, self.seed = len(start), count, seed
+        self.items = 0
+        self._start: dict[str, Values] = {}
+        self._near: Int[Tensor, "n k"] | None = None
+
+    def measure(self, points: Tensor, map_queries: Callable[[Tensor], Tensor], seconds: float) -> Measured:
+        """The values of all columns, their intervals, and those of their changes."""
+        near = nearest(project(points), k=self.k)[0]
+        self._near = near if self._near is None else self._near
+        overlap = (near.unsqueeze(2) == self._near.unsqueeze(1)).any(dim=2).double().mean().item()
+        values = {"overlap": overlap, "rank": effective_rank(points), "seconds": seconds}
+        counts = np.bincount(near.flatten().numpy(), minlength=self.rows).astype(np.float64)
+        draws = {"hubness": Bootstrap(self.rows, seed=self.seed).draws(skewness, counts)}
+        if self.figure is not None:
+            scores = self.figure.score(Changed(points, near, map_queries))
+            self.items = len(scores)
+            draws["figure"] = Bootstrap(self.items, seed=self.seed).draws(self.figure.value, scores)
+        is_start = not self._start
+        self._start = draws if is_start else self._start
+        intervals, changes = {}, {}
+        for key, drawn in draws.items():
+            values[key], *interval = estimate(drawn, self.count)
+            intervals[key] = (interval[0], interval[1])
+            if not is_start:
+                changes[key] = estimate(drawn - self._start[key], self.count)
+        return values, intervals, changes
+
+
+def _notes(compared: int, rows: int, *, by_index: bool) -> Iterator[str]:
+    yield _BY_INDEX if by_index else f"{_BY_INDEX}; --by-index says that FILE is one"
+    if compared < rows:
+        yield f"compared on {compared} of {rows} rows, chosen at random; maps were fitted on all"
+    yield "intervals: paired bootstrap, 95 % for all methods together"
+
+
+def _choose_rows(n: int, sample: int, figure: Figure | None, seed: int) -> Int[Tensor, " m"]:
+    """The rows to compare, in ascending order: those that the figure needs, and others at random."""
+    if n <= sample:
+        return torch.arange(n)
+    chosen = torch.zeros(n, dtype=torch.bool)
+    if figure is not None:
+        chosen[torch.from_numpy(figure.rows)] = True
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    others = order[~chosen[order]]
+    chosen[others[: max(0, sample - int(chosen.sum()))]] = True
+    return chosen.nonzero().flatten()
+
+
+def _columns(figure: Figure | None) -> tuple[Column, ...]:
+    own = () if figure is None else (Column("figure", figure.name, "more"),)
+    return (
+        *own,
+        Column("overlap", f"overlap@{NEIGHBOURS}", "more"),
+        Column("hubness", "hubness", "less"),
+        Column("rank", "rank", "more"),
+        Column("seconds", "seconds", "less"),
+    )

@@ -1,0 +1,111 @@
+r"""Mean, covariance and shrinkage of a table's rows, in one pass over blocks of rows.
+
+Sums are taken in double precision, about the mean of the first block: a table that lies far from the origin keeps its
+digits. Rows of zeros, as padding is, are left out.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64
+from torch import Tensor
+from tqdm import tqdm
+
+from unclump._arrays import as_tensor
+from unclump._checks import check_table, has_direction
+
+Rows = Float[Tensor, "n d"] | Float[np.ndarray, "n d"]
+_BLOCK = 2**21  # entries of a block
+
+
+@dataclass(frozen=True)
+class Moments:
+    """What `moments` returns.
+
+    Attributes:
+        rows: How many rows count: those that are not zero.
+        mean: Their mean.
+        covariance: Their covariance S, with the divisor n.
+        shrinkage: The share of the identity in the covariance that has the least expected error, see `moments`.
+    """
+
+    rows: int
+    mean: Float64[Tensor, " d"]
+    covariance: Float64[Tensor, "d d"]
+    shrinkage: float
+
+
+def moments(x: Rows, *, progress: bool = False) -> Moments:
+    r"""Mean, covariance and the shrinkage of Ledoit and Wolf.
+
+    With the covariance :math:`S`, its mean eigenvalue :math:`\mu = \operatorname{tr} S / d` and the centred rows
+    :math:`z_i`, the estimate :math:`(1 - \rho) S + \rho \mu I` has the least expected squared error for about
+
+    .. math:: \rho = \min\Big(1, \frac{\frac1n \big(\frac1n \sum_i \lVert z_i \rVert^4 - \lVert S \rVert_F^2\big)}
+        {\lVert S - \mu I \rVert_F^2}\Big)
+
+    Few rows in many dimensions are shrunk much, a million rows hardly.
+
+    References:
+        Ledoit and Wolf. A well-conditioned estimator for large-dimensional covariance matrices. Journal of
+        Multivariate Analysis 88, 2004.
+    """
+    n, d = 0, x.shape[1]
+    origin: Tensor | None = None
+    total, cubes, fourth = torch.zeros(d).double(), torch.zeros(d).double(), 0.0
+    products = torch.zeros(d, d).double()
+    for _, block in row_blocks(x, progress=progress, unit="row"):
+        z = block[has_direction(block)].double().cpu()
+        if origin is None and len(z) > 0:
+            origin = z.mean(dim=0)
+        if origin is None:
+            continue
+        z = z - origin
+        squares = z.square().sum(dim=1)
+        n += len(z)
+        total += z.sum(dim=0)
+        products += z.mT @ z
+        cubes += squares @ z
+        fourth += float(squares.square().sum())
+    check_enough(n, x.shape[0])
+    assert origin is not None
+    m = total / n
+    covariance = products / n - torch.outer(m, m)
+    # The sum of |z - m|^4, expanded: the mean is known only after the pass.
+    m2 = float(m @ m)
+    fourth += 4 * float(m @ products @ m) - 4 * float(cubes @ m) + 2 * m2 * float(products.trace()) - 3 * n * m2**2
+    mu = covariance.trace() / d
+    distance = float((covariance - mu * torch.eye(d).double()).square().sum())
+    error = max(0.0, (fourth / n - float(covariance.square().sum())) / n)
+    return Moments(n, origin + m, covariance, min(1.0, error / distance) if distance > 0 else 1.0)
+
+
+def check_rows_to_fit(x: Rows, *, at_least: int = 1) -> None:
+    """Raise unless `x` is a table, torch or NumPy, which is not copied for it."""
+    if isinstance(x, np.ndarray):
+        dtype = as_tensor(np.empty(0, x.dtype)).dtype if x.dtype.kind in "fiu" else torch.int64
+        check_table(torch.empty(x.shape, dtype=dtype, device="meta"), at_least=at_least)
+    else:
+        check_table(x, at_least=at_least)
+
+
+def check_enough(n: int, total: int) -> None:
+    """Raise unless two rows are not zero."""
+    if n < 2:
+        raise ValueError(f"expected at least 2 rows that are not zero, got {n} of {total}; fit on more rows")
+
+
+def row_blocks(x: Rows, *, progress: bool = False, unit: str = "row") -> Iterator[tuple[int, Tensor]]:
+    """Some rows at a time, with the number of the first; raise at those that are NaN or infinite, by number."""
+    n, step = x.shape[0], max(1, _BLOCK // x.shape[1])
+    with tqdm(total=n, disable=not progress, unit=unit, unit_scale=True) as bar:
+        for start in range(0, n, step):
+            part = x[start : start + step]
+            block = (as_tensor(part) if isinstance(part, np.ndarray) else part).detach()
+            if not block.isfinite().all():
+                before = block.new_ones(start)
+                has_direction(torch.cat([before, block.abs().amax(dim=1)]).unsqueeze(1))
+            yield start, block
+            bar.update(len(block))

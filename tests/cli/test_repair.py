@@ -1,0 +1,258 @@
+"""`unclump fit`, `apply` and `repair`: maps from table to file to table, and advice with its evidence."""
+
+import json
+import os
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import unclump as uc
+from tests.small_tables import clump, seeded
+from unclump.cli import apply, fit, main, repair
+from unclump.tables import comparison_methods
+from unclump.tables.comparison_files import load_comparison
+from unclump.tables.comparison_methods import Map
+
+N = 120
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Words whose meaning is in small directions, beside a wide one; pairs, queries and labels by the meaning."""
+    monkeypatch.chdir(tmp_path)
+    meaning = torch.randn(N, 5, generator=seeded())
+    x = torch.cat([6 * torch.randn(N, 1, generator=seeded(1)), meaning], dim=1) + 2
+    np.savez("words.npz", vectors=x.numpy(), words=np.array([f"w{i}" for i in range(N)]))
+    np.save("docs.npy", x.numpy())
+    np.save("q.npy", (x[:40] + torch.tensor([9.0, 0, 0, 0, 0, 0])).numpy())
+    unit = uc.project(meaning)
+    first, second = torch.randint(N, (2, 300), generator=seeded(2))
+    scores = (unit[first] * unit[second]).sum(dim=1)
+    lines = [f"w{a}\tw{b}\t{s:.4f}" for a, b, s in zip(first.tolist(), second.tolist(), scores.tolist(), strict=True)]
+    Path("judged.tsv").write_text("# first\tsecond\tjudged\n" + "\n".join([*lines, "w1\tnobody\t1.0"]) + "\n")
+    Path("r.tsv").write_text("".join(f"{i}\t{i}\n" for i in range(40)))
+    Path("classes.txt").write_text("".join(f"{'left' if row[0] < 0 else 'right'}\n" for row in unit))
+
+
+@pytest.fixture
+def few_methods(monkeypatch):
+    """Two maps instead of all methods."""
+
+    def few(d, rows):
+        return iter([Map("centre"), Map("whiten", 1.0)])
+
+    monkeypatch.setattr(comparison_methods, "candidates", few)
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", few)
+
+
+def printed(capsys):
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("t.npy", "f4"), ("t.npz", "f2"), ("t.safetensors", "f8"), ("t.csv", "f4")]
+)
+def test_a_fitted_map_applied_is_fit_transform(name, dtype, capsys):
+    x = clump(40, 5, torch.float64).numpy().astype(dtype)
+    names = [f"row {i}" for i in range(40)] if name in ("t.npz", "t.csv") else None
+    uc.save(name, uc.Table(torch.from_numpy(x), names))
+    assert main(["fit", name, "-o", "map.safetensors", "--method", "whiten", "--strength", "0.5"]) == 0
+    assert main(["apply", "map.safetensors", name, "-o", f"out-{name}"]) == 0
+    before, after = uc.load(name), uc.load(f"out-{name}")
+    assert after.names == before.names == names
+    assert after.points.dtype == before.points.dtype
+    expected = uc.Isotropy("whiten", strength=0.5).fit_transform(before.points)
+    torch.testing.assert_close(after.points, expected)
+    assert "written to" in printed(capsys)
+
+
+def test_queries_are_mapped_as_the_table_is():
+    assert main(["fit", "docs.npy", "-o", "map.safetensors", "--quiet"]) == 0
+    np.save("two.npy", np.load("docs.npy")[:2])
+    assert main(["apply", "map.safetensors", "two.npy", "-o", "mapped.npy"]) == 0
+    assert main(["apply", "map.safetensors", "docs.npy", "-o", "all.npy"]) == 0
+    np.testing.assert_allclose(np.load("mapped.npy"), np.load("all.npy")[:2], rtol=1e-5)
+
+
+def test_every_option_of_fit_arrives():
+    assert main(["fit", "docs.npy", "-o", "m.safetensors", "--method", "all-but-the-top", "--directions", "2"]) == 0
+    x = uc.load("docs.npy").points
+    assert torch.equal(
+        uc.Isotropy.load("m.safetensors").matrix, uc.Isotropy("all_but_the_top", directions=2).fit(x).matrix
+    )
+    assert main(["fit", "docs.npy", "-o", "m.safetensors", "--shrinkage", "0.3"]) == 0
+    assert torch.equal(uc.Isotropy.load("m.safetensors").matrix, uc.Isotropy(shrinkage=0.3).fit(x).matrix)
+    words = ["--method", "learn", "--objective", "energy", "--option", "kernel=riesz", "--steps", "3", "--seed", "4"]
+    assert main(["fit", "docs.npy", "-o", "m.safetensors", *words]) == 0
+    expected = uc.Isotropy("learn", objective=uc.Energy(uc.Riesz()), steps=3, generator=seeded(4)).fit(x)
+    assert torch.equal(uc.Isotropy.load("m.safetensors").matrix, expected.matrix)
+
+
+def test_fit_and_apply_print_json(capsys):
+    assert main(["fit", "words.npz", "-o", "m.safetensors", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) | {"rows": N, "dimensions": 6, "method": "whiten"} == {
+        "file": "words.npz", "map": "m.safetensors", "method": "whiten", "strength": 1.0, "rows": N, "dimensions": 6,
+    }  # fmt: skip
+    assert main(["apply", "m.safetensors", "words.npz", "-o", "out.npz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["output"] == "out.npz"
+
+
+def test_padding_is_named_and_stays(capsys):
+    x = np.load("docs.npy")
+    x[7] = 0
+    np.save("padded.npy", x)
+    assert main(["fit", "padded.npy", "-o", "m.safetensors"]) == 0
+    assert main(["apply", "m.safetensors", "padded.npy", "-o", "out.npy"]) == 0
+    assert "row 7 is zero" in printed(capsys)
+    assert (np.load("out.npy")[7] == 0).all()
+
+
+def test_repair_recommends_what_raises_the_figure_and_writes_it(capsys, few_methods):
+    words = "repair words.npz --pairs judged.tsv -o better.npz --map map.safetensors --save c.json --quiet"
+    assert main(words.split()) == 0
+    text = printed(capsys)
+    assert "recommended: whiten, strength 1; Spearman" in text
+    assert "written to better.npz" in text
+    comparison = load_comparison("c.json")
+    assert (comparison.figure.items, comparison.figure.left_out, comparison.figure.source) == (300, 1, "judged.tsv")
+    whitened = uc.Isotropy("whiten").fit_transform(uc.load("words.npz").points)
+    assert torch.equal(uc.load("better.npz").points, whitened)
+    assert uc.load("better.npz").names == uc.load("words.npz").names
+    assert torch.equal(uc.Isotropy.load("map.safetensors").transform(uc.load("words.npz").points), whitened)
+
+
+def test_the_recommended_command_does_what_repair_writes(few_methods):
+    assert main(["repair", "words.npz", "--pairs", "judged.tsv", "-o", "better.npz", "--save", "c.json"]) == 0
+    for command in load_comparison("c.json").recommendation.command.split(" && "):
+        assert (
+            main([*shlex.split(command)[1:-1], "again.npz"] if " apply " in command else shlex.split(command)[1:]) == 0
+        )
+    assert torch.equal(uc.load("again.npz").points, uc.load("better.npz").points)
+
+
+def test_retrieval_has_queries_that_follow(capsys, few_methods):
+    assert main(["repair", "docs.npy", "--queries", "q.npy", "--relevant", "r.tsv", "-k", "1", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["figure"] == {"name": "recall@1", "source": "r.tsv", "items": 40, "left_out": 0}
+    by_name = {method["name"]: method["values"]["figure"] for method in result["methods"]}
+    x, queries = (uc.load(name).points for name in ("docs.npy", "q.npy"))
+    isotropy = uc.Isotropy("whiten").fit(x)
+    cosines = uc.project(isotropy.transform(queries)) @ uc.project(isotropy.transform(x)).mT
+    assert by_name["whiten, strength 1"] == pytest.approx((cosines.argmax(dim=1) == torch.arange(40)).float().mean())
+    assert by_name["whiten, strength 1"] > by_name["as it is"]
+
+
+def test_labels(capsys, few_methods):
+    assert main(["repair", "docs.npy", "--labels", "classes.txt", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["figure"]["name"], result["figure"]["items"]) == ("k-NN accuracy", N)
+    assert 0.5 < result["methods"][0]["values"]["figure"] < result["methods"][2]["values"]["figure"]
+
+
+def test_nothing_is_written_where_nothing_helps(capsys, few_methods):
+    x = torch.randn(N, 6, generator=seeded()) * torch.tensor([20.0, 20, 1, 1, 1, 1])
+    np.savez("words.npz", vectors=x.numpy(), words=np.array([f"w{i}" for i in range(N)]))
+    unit = uc.project(x[:, :2])
+    lines = [f"w{a}\tw{b}\t{float(unit[a] @ unit[b]):.4f}\n" for a in range(30) for b in range(a)]
+    Path("judged.tsv").write_text("".join(lines))
+    assert main(["repair", "words.npz", "--pairs", "judged.tsv", "-o", "better.npz", "--map", "m.safetensors"]) == 0
+    text = printed(capsys)
+    assert "recommended: as it is; leave it as it is: no method raises Spearman clearly" in text
+    assert "better.npz was not written: the table should stay as it is" in text
+    assert "m.safetensors was not written: no map is recommended" in text
+    assert not Path("better.npz").exists()
+    assert not Path("m.safetensors").exists()
+
+
+def test_rows_without_a_direction_are_left_out_of_pairs_and_labels(capsys, few_methods):
+    x = np.load("docs.npy")
+    x[3] = 0
+    np.save("padded.npy", x)
+    Path("pairs.tsv").write_text("".join(f"{i}\t{i + 1}\t{i}\n" for i in range(20)))
+    assert main(["repair", "padded.npy", "--pairs", "pairs.tsv", "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["figure"]["items"], result["figure"]["left_out"], result["rows"]) == (18, 2, N - 1)
+    cosines = [
+        np.dot(x[i], x[i + 1]) / np.linalg.norm(x[i]) / np.linalg.norm(x[i + 1]) for i in range(20) if i not in (2, 3)
+    ]
+    from scipy.stats import spearmanr
+
+    expected = spearmanr(cosines, [i for i in range(20) if i not in (2, 3)])[0]
+    assert result["methods"][0]["values"]["figure"] == pytest.approx(expected, abs=1e-4)
+    assert main(["repair", "padded.npy", "--labels", "classes.txt", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figure"]["items"] == N - 1
+
+
+def write(name, text):
+    return lambda: Path(name).write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "command", "message"),
+    [
+        (None, "fit docs.npy -o map.npy", "another suffix than .safetensors"),
+        (None, "fit docs.npy -o nowhere/map.safetensors", "its folder does not exist"),
+        (None, "fit docs.npy -o m.safetensors --strength 2", "strength from 0 to 1, got 2"),
+        (None, "fit docs.npy -o m.safetensors --directions 2", "directions with method='all_but_the_top'"),
+        (None, "fit docs.npy -o m.safetensors --method learn --option circles=3", "--option together with --objective"),
+        (None, "apply docs.npy docs.npy -o out.npy", "is not a map that unclump wrote"),
+        (None, "apply map.safetensors docs.npy", "name a file with -o"),
+        (None, "apply map.safetensors docs.npy -o docs.npy", "allow it with --in-place"),
+        (None, "apply map.safetensors other.npy -o out.npy", "expected rows in 6 dimensions"),
+        (None, "apply map.safetensors nan.npy -o out.npy", "row 2 is NaN"),
+        (None, "apply map.safetensors table.safetensors -o map.safetensors", "than the map map.safetensors"),
+        (None, "repair docs.npy -o docs.npy", "is what the table was read from"),
+        (None, "repair docs.npy --save docs.npy", "is not a comparison"),
+        (None, "repair docs.npy --map table.safetensors", "is not a map"),
+        (None, "repair docs.npy --queries q.npy", "--queries together with --relevant"),
+        (None, "repair docs.npy --pairs judged.tsv --labels classes.txt", "one figure, got --pairs and --labels"),
+        (None, "repair docs.npy --pairs judged.tsv", "at least 10 pairs of rows that are in the table, got 0"),
+        (None, "repair docs.npy --queries other.npy --relevant r.tsv", "in the 6 dimensions of FILE, got 5"),
+        (None, "repair docs.npy --sample 3", "--sample >= 100, got 3"),
+        (write("bad.tsv", "w1\tw2\n"), "repair words.npz --pairs bad.tsv", "line 1: expected 3 fields"),
+        (write("bad.tsv", "w1\tw2\tmuch\n"), "repair words.npz --pairs bad.tsv", "a number as score, got 'much'"),
+        (write("bad.tsv", "w1\tw2\tnan\n"), "repair words.npz --pairs bad.tsv", "a number as score, got 'nan'"),
+        (write("bad.tsv", "99\t1\n"), "repair docs.npy --queries q.npy --relevant bad.tsv", "a query from 0 to 39"),
+        (write("bad.txt", "a\nb\n"), "repair docs.npy --labels bad.txt", f"expected {N} labels"),
+        (write("bad.txt", "a\n" * N), "repair docs.npy --labels bad.txt", "two labels or more, got one"),
+    ],
+)  # fmt: skip
+def test_what_is_refused_is_one_line_and_changes_nothing(prepare, command, message, capsys):
+    np.save("other.npy", clump(20, 5).numpy())
+    nan = np.load("docs.npy")
+    nan[2, 1] = np.nan
+    np.save("nan.npy", nan)
+    save_file({"points": uc.load("docs.npy").points}, "table.safetensors")
+    uc.Isotropy("centre").fit(uc.load("docs.npy").points).save("map.safetensors")
+    if prepare is not None:
+        prepare()
+    before = {name: Path(name).read_bytes() for name in os.listdir()}
+    assert main(shlex.split(command)) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert {name: Path(name).read_bytes() for name in os.listdir()} == before
+
+
+def prepared():
+    np.save("queries.npy", np.load("q.npy"))
+    uc.Isotropy().fit(uc.load("docs.npy").points).save("map.safetensors")
+    np.save("images.npy", np.load("docs.npy"))
+
+
+@pytest.mark.parametrize(
+    "example",
+    [
+        line
+        for module in (fit, apply, repair)
+        for line in re.findall(r"^  (unclump .*?)(?:   .*)?$", module.EXAMPLES, flags=re.MULTILINE)
+    ],
+)
+def test_examples_of_the_help_run(example, few_methods):
+    prepared()
+    assert main(shlex.split(example)[1:]) == 0
