@@ -48,7 +48,8 @@ class Health:
         mean_cosine: The mean cosine over all pairs.
         isotropic: What n rows of an isotropic Gaussian would give: its `rankme` and `isoscore`.
         k: The number of neighbours that count for hubness and orphans.
-        hubness: The skewness of the number of times a row is among the k nearest of others.
+        hubness: The skewness of the number of times a row is among the k nearest of others; None where the sample is too
+            small to tell.
         largest_hub: The largest share of the rows that have one and the same row, in no clump, among their k nearest.
         orphans: The fraction of rows that are not among the k nearest of any other row; None where rows were sampled.
         dead_dimensions: The dimensions that are constant: a hundredth of the median standard deviation or less.
@@ -87,7 +88,7 @@ class Health:
     mean_cosine: float
     isotropic: IsotropicLaw
     k: int
-    hubness: float
+    hubness: float | None
     largest_hub: float
     orphans: float | None
     dead_dimensions: tuple[int, ...]
