@@ -95,11 +95,8 @@ def _announce(points: "Tensor", args: argparse.Namespace) -> None:
     if plan.searched * n * d < _SILENT:
         return
     searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which --sample or --exact changes"
-    print(
-        f"{n:,} x {d}: about {_duration(plan.seconds())} and {plan.memory() / 1e9:.1f} GB; neighbours of {searched}",
-        file=sys.stderr,
-        flush=True,
-    )
+    costs = f"about {_duration(plan.seconds())} and {plan.memory() / 1e9:.1f} GB beside the file"
+    print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:

@@ -38,7 +38,7 @@ class Neighbourhood:
         min_angle: The smallest angle that was found.
         cone_angle: The mean angle to the mean.
         clumps: Groups of near duplicates, by number.
-        occurrences: How often each row is among the k nearest of others, or of those sampled.
+        occurrences: How often each row is among the k nearest of others, estimated where rows were sampled.
         hubness: The skewness of these numbers; None if the sample does not tell it.
         largest_hub: The largest share of rows that have one row, in no clump, among their k nearest.
         orphans: The fraction of rows that are a neighbour of none; None of a sample.
@@ -109,27 +109,26 @@ def of_sample(
     clumps = _join(pairs, pair_angles, equal)
     rows_in_clumps = torch.tensor([row for group in clumps for row in group.rows], dtype=torch.long)
     hubness, (low, high) = estimate_hubness(index, n)
+    is_telling = high - low <= _TELLING
     largest_hub, hub_interval = estimate_largest_hub(index, rows_in_clumps)
+    intervals = {
+        "median_nearest_angle": median_interval(nearest_angles, n),
+        "mean_nearest_angle": mean_interval(nearest_angles, n),
+        "cone_angle": mean_interval(cone, n),
+        "largest_hub": hub_interval,
+    } | ({"hubness": (low, high)} if is_telling else {})
     places = torch.searchsorted(numbers, index.flatten())
     return Neighbourhood(
         nearest_angles=nearest_angles,
         min_angle=min(nearest_angles.min().item(), *(group.angle for group in clumps), math.inf),
         cone_angle=cone.mean().item(),
         clumps=clumps,
-        occurrences=torch.bincount(places, minlength=n).double(),
-        hubness=hubness if high - low <= _TELLING else None,
+        occurrences=torch.bincount(places, minlength=n).double() * (n / m),
+        hubness=hubness if is_telling else None,
         largest_hub=largest_hub,
         orphans=None,
         sampled=sample.numbers,
-        intervals={}
-        if m == n
-        else {
-            "median_nearest_angle": median_interval(nearest_angles, n),
-            "mean_nearest_angle": mean_interval(nearest_angles, n),
-            "cone_angle": mean_interval(cone, n),
-            "hubness": (low, high),
-            "largest_hub": hub_interval,
-        },
+        intervals=intervals,
     )
 
 

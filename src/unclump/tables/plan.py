@@ -18,6 +18,7 @@ ALL_ROWS = 1.5e12  # multiplications up to which all rows are searched for
 SAMPLED = 6e11  # multiplications for the neighbours of a sample
 _LEAST = 2048  # sampled rows
 _TRIAL = 1024, 8192  # rows and others of the search that is timed
+_PROCESS = 300_000_000  # bytes of Python and torch
 _PASS = 12.0  # of the pass over the rows, in units of reading a number once in double precision
 
 
@@ -47,11 +48,11 @@ class Plan:
         return torch.randperm(self.n, generator=generator)[: self.searched].sort().values
 
     def memory(self) -> int:
-        """The bytes that measuring takes beside the file, about."""
-        blocks, matrices = 8 * 8 * BLOCK, 4 * 8 * self.d**2
+        """The bytes that measuring takes beside the pages of the file, about."""
+        always = _PROCESS + 8 * 8 * BLOCK + 4 * 8 * self.d**2
         if self.is_exact:
-            return blocks + matrices + self.n * (12 * self.d + 8 * 16)
-        return blocks + matrices + self.n * 64 + self.searched * (12 * self.d + 500)
+            return always + self.n * (12 * self.d + 128)
+        return always + self.n * 64 + self.searched * (12 * self.d + 512)
 
     def seconds(self) -> float:
         """The time that measuring takes, about, from short trials on this machine."""
