@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 import math
+import re
 import shlex
 import sys
 
@@ -204,3 +205,36 @@ def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_pa
         (tmp_path / "bad").write_text(text)
         with pytest.raises(FileError, match=r"^[^\n]*bad: [^\n]+$"):
             Health.load(tmp_path / "bad")
+
+
+def test_what_takes_long_is_announced_before_it_begins(tmp_path, points, monkeypatch, capsys):
+    np.save(tmp_path / "table.npy", points(500, 8).numpy())
+    assert main(["measure", str(tmp_path / "table.npy"), "--sample", "100"]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("unclump.cli.measure._SILENT", 0)
+    monkeypatch.setattr("unclump.tables.health.survey", None)  # nothing is measured after it
+    for options, says in ((["--sample", "100"], "100 sampled rows"), (["--exact"], "all rows"), ([], "all rows")):
+        assert main(["measure", str(tmp_path / "table.npy"), *options]) == 2
+        assert re.match(
+            rf"500 x 8: about \d+ s and 0\.\d GB beside the file; neighbours of {says}", capsys.readouterr().err
+        )
+    assert main(["measure", str(tmp_path / "table.npy"), "--quiet"]) == 2
+    assert capsys.readouterr().err.startswith("unclump measure: ")
+
+
+def test_a_sample_has_intervals_in_degrees(tmp_path, points, capsys):
+    np.save(tmp_path / "table.npy", points(500, 8).numpy())
+    said = json.loads(run(capsys, tmp_path / "table.npy", "--sample", "100", "--json"))
+    assert said["sampled_rows"] == 100
+    low, high = said["intervals"]["median_nearest_angle_degrees"]
+    assert low < said["median_nearest_angle_degrees"] < high < low + 20
+    assert said == json.loads(run(capsys, tmp_path / "table.npy", "--sample", "100", "--json"))
+    assert said != json.loads(run(capsys, tmp_path / "table.npy", "--sample", "100", "--json", "--seed", "1"))
+    assert said["hubness"]["orphans"] is None
+
+
+@pytest.mark.parametrize("options", [["--sample", "1"], ["--sample", "-5"]])
+def test_samples_of_fewer_than_two_rows_are_refused(options, tmp_path, points, capsys):
+    np.save(tmp_path / "table.npy", points(50, 8).numpy())
+    assert main(["measure", str(tmp_path / "table.npy"), *options]) == 2
+    assert "expected sample" in capsys.readouterr().err

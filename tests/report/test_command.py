@@ -1,5 +1,7 @@
 """`unclump report`: where it writes, what it says, what it refuses."""
 
+import re
+
 import pytest
 import torch
 
@@ -115,3 +117,15 @@ def test_what_was_saved_of_another_table_is_refused(folder, capsys):
     uc.save("moved.npy", uc.Table(clump(30, 4) + 1))
     assert main(["report", "moved.npy", "--from", "plain.health"]) == 2
     assert "expected the health of this table, got that of another" in capsys.readouterr().err
+
+
+def test_a_page_of_a_sample_names_rows_of_the_table(folder, capsys):
+    x = torch.randn(400, 6, generator=torch.Generator().manual_seed(0))
+    x[::2] = 0
+    x[301] = x[101] + 0.1 * x[301]
+    uc.save("padded.npz", uc.Table(x, names=[f"name-{k}" for k in range(400)]))
+    assert main(["measure", "padded.npz", "--save", "saved", "--sample", "390"]) == 0
+    assert main(["report", "padded.npz", "--from", "saved"]) == 0
+    page = (folder / "padded.report.html").read_text(encoding="utf-8")
+    listed = page[page.index("Closest pairs") :]
+    assert {"name-101", "name-301"} == set(re.findall(r"name-\d+", listed)[:2])

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from unclump.tables.findings import Health
 
+_SILENT = 1e11  # multiplications of a few seconds, which are not announced
+
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
     "Duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, beside the "
@@ -26,6 +28,7 @@ EXAMPLES = """examples:
   unclump measure words.npy --names words.txt        with row names from a file, one per line
   unclump measure words.npy --fail-on duplicates,rank --quiet
                                                      exit code 1 if one of these faults is found
+  unclump measure large.safetensors --sample 20000   the neighbours of more rows than by default
   unclump measure words.npy --save words.health      all that was measured, for unclump report --from
 
 Faults are directions (rows that are NaN, infinite or zero), duplicates, near-duplicates, rank, cone, hubs, dimensions
@@ -45,8 +48,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line (row order)"
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of p-values, simulated for under 20 rows (0)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    size = command.add_mutually_exclusive_group()
+    size.add_argument("--exact", action="store_true", help="search for the neighbours of all rows, however many")
+    size.add_argument("--sample", type=int, metavar="N", help="search for the neighbours of N rows")
+    command.add_argument("--seed", type=int, default=0, help="seed of the sample, and of p-values of under 20 rows (0)")
+    command.add_argument("--quiet", action="store_true", help="no estimate of the time, no progress bar")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,10 +66,14 @@ def run(args: argparse.Namespace) -> int:
 
     fail_on = _parse_faults(args.fail_on)
     table = load_table(args.file, args)
+    if not args.quiet:
+        _announce(table.points, args)
     result = health(
         table.points,
         names=table.names,
         frequencies=None if args.frequencies is None else _read_frequencies(args.frequencies, len(table.points)),
+        exact=args.exact,
+        sample=args.sample,
         generator=torch.Generator().manual_seed(args.seed),
         progress=not args.quiet and sys.stderr.isatty(),
     )
@@ -74,6 +84,26 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join([str(result), *_advice(result, args.file)]))
     return int(not fail_on.isdisjoint(result.verdict.findings))
+
+
+def _announce(points: "Tensor", args: argparse.Namespace) -> None:
+    """Say on stderr what a measurement of more than a few seconds will take, before it begins."""
+    from unclump.tables.plan import make_plan
+
+    (n, d), chosen = points.shape, {"exact": args.exact, "sample": args.sample}
+    plan = make_plan(n, d, **chosen)
+    if plan.searched * n * d < _SILENT:
+        return
+    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which --sample or --exact changes"
+    costs = f"about {_duration(plan.seconds())} and {plan.memory() / 1e9:.1f} GB beside the file"
+    print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
 
 
 def _advice(result: "Health", file: Path) -> list[str]:

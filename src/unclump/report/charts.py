@@ -25,12 +25,12 @@ def pair_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
     return _histograms(tables, x_range, grid, [uniform_density(grid, d)] * len(tables), "angle between two rows")
 
 
-def nearest_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
-    """The angles to the nearest other row, one chart per table, on the same axes."""
-    x_range = 0.0, max(math.degrees(nearest_angle_limit(angles, len(angles), d)) for angles in tables)
+def nearest_charts(tables: Sequence[tuple[int, Float[np.ndarray, " _"]]], d: int) -> list[str]:
+    """The angles of rows, of so many in the table, to the nearest other row, one chart per table, on the same axes."""
+    x_range = 0.0, max(math.degrees(nearest_angle_limit(angles, n, d)) for n, angles in tables)
     grid = np.radians(np.linspace(*x_range, _RESOLUTION))
-    curves = [UniformLaw(len(angles), d).nearest_density(grid) for angles in tables]
-    return _histograms(tables, x_range, grid, curves, "angle to the nearest other row")
+    curves = [UniformLaw(n, d).nearest_density(grid) for n, _ in tables]
+    return _histograms([angles for _, angles in tables], x_range, grid, curves, "angle to the nearest other row")
 
 
 def _histograms(

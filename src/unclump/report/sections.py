@@ -125,7 +125,7 @@ def key_section(tables: Sequence[TableView]) -> str:
         ),
         row(
             "Hubness",
-            [f"{h.hubness:.2f}" for h in healths],
+            ["" if h.hubness is None else f"{h.hubness:.2f}" for h in healths],
             "",
             f"Skewness of how often a row is among the {healths[0].k} nearest of others; 0 is symmetric.",
         ),
@@ -170,7 +170,9 @@ def chart_sections(tables: Sequence[TableView]) -> list[str]:
             "Angles to the nearest",
             colours,
             components.render_figures(
-                charts.nearest_charts([t.health.nearest_angles.numpy() for t in tables], d), titles, nearest_captions
+                charts.nearest_charts([(len(t.rows), t.health.nearest_angles.numpy()) for t in tables], d),
+                titles,
+                nearest_captions,
             ),
             note="All rows. A peak at zero means clumps; a histogram left of the curve means unused space.",
         ),

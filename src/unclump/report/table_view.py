@@ -68,6 +68,8 @@ class TableView:
     def closest_pairs(self) -> list[tuple[int, int, float]]:
         """Disjoint pairs as (row, row, angle), closest first."""
         candidates = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
+        if self.health.sampled is not None:
+            candidates = torch.searchsorted(self.rows, self.health.sampled[candidates])
         points = self.x.double()  # single precision cannot separate near-duplicates
         nearest = nearest_of_rows(points, candidates)[:, 0]
         angles = angle(points[candidates], points[nearest]).tolist()

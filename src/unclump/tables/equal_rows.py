@@ -1,34 +1,36 @@
 """Rows that are equal, number by number: found by a hash of each row, then compared.
 
-The hash is the sum of a row's bytes, sixteen to sixty-four bits at a time, times random odd numbers, modulo 2^64: eight
-bytes a row, and no second copy of the table. Rows with the same hash are compared: a collision costs time alone.
+The hash is a sum of a row's words times random odd numbers, with their upper halves mixed in, modulo 2^64: eight bytes
+a row, and no second copy of the table. Rows with the same hash are compared: a collision costs time alone.
 """
 
 from collections import defaultdict
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt64
+from jaxtyping import Float, Int, UInt64
 from torch import Tensor
 
-_WORDS = {2: np.uint16, 4: np.uint32, 8: np.uint64}
+_WORDS = (np.uint64, np.uint32, np.uint16)
 _COMPARED = 2**20  # numbers that are compared at a time
 
 
 def hash_rows(rows: Float[Tensor, "n d"]) -> UInt64[np.ndarray, " n"]:
     """A number for each row, the same for equal rows; minus zero equals zero."""
     words = _words(rows).astype(np.uint64)
-    factors = np.random.default_rng(0).integers(0, 2**63, rows.shape[1], dtype=np.uint64) * 2 + 1
+    factors = np.random.default_rng(0).integers(0, 2**63, words.shape[1], dtype=np.uint64) * 2 + 1
     mixed = words * factors  # modulo 2^64
     return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
 
 
-def equal_rows(points: Float[Tensor, "n d"], hashes: UInt64[np.ndarray, " n"]) -> list[tuple[int, ...]]:
-    """Groups of equal rows by number, largest first.
+def equal_rows(
+    points: Float[Tensor, "m d"], numbers: Int[Tensor, " n"], hashes: UInt64[np.ndarray, " n"]
+) -> list[tuple[int, ...]]:
+    """Groups of equal rows by number, largest first, among the rows of these numbers and hashes.
 
     Example:
         >>> table = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]])
-        >>> equal_rows(table, hash_rows(table))
+        >>> equal_rows(table, torch.arange(3), hash_rows(table))
         [(0, 2)]
     """
     order = np.argsort(hashes, kind="stable")
@@ -38,7 +40,7 @@ def equal_rows(points: Float[Tensor, "n d"], hashes: UInt64[np.ndarray, " n"]) -
     repeated = ends - starts > 1
     groups: list[tuple[int, ...]] = []
     for start, end in zip(starts[repeated].tolist(), ends[repeated].tolist(), strict=True):
-        groups += _equal_among(points, order[start:end])
+        groups += _equal_among(points, numbers.numpy()[order[start:end]])
     return sorted(groups, key=lambda group: (-len(group), group))
 
 
@@ -52,5 +54,6 @@ def _equal_among(points: Tensor, numbers: np.ndarray) -> list[tuple[int, ...]]:
 
 
 def _words(rows: Tensor) -> np.ndarray:
-    """The numbers as unsigned integers with the same bits, minus zero as zero; NumPy lacks bfloat16."""
-    return (rows + 0.0).contiguous().view(torch.uint8).numpy().view(_WORDS[rows.itemsize])
+    """The bytes of each row as the widest unsigned integers that fit, minus zero as zero; NumPy lacks bfloat16."""
+    content = (rows + 0.0).contiguous().view(torch.uint8).numpy()
+    return content.view(next(word for word in _WORDS if content.shape[1] % np.dtype(word).itemsize == 0))

@@ -48,7 +48,7 @@ class Health:
         mean_cosine: The mean cosine over all pairs.
         isotropic: What n rows of an isotropic Gaussian would give: its `rankme` and `isoscore`.
         k: The number of neighbours that count for hubness and orphans.
-        hubness: The skewness of the number of times a row is among the k nearest of others.
+        hubness: The skewness of how often a row is among the k nearest of others; None where a sample does not tell.
         largest_hub: The largest share of the rows that have one and the same row, in no clump, among their k nearest.
         orphans: The fraction of rows that are not among the k nearest of any other row; None where rows were sampled.
         dead_dimensions: The dimensions that are constant: a hundredth of the median standard deviation or less.
@@ -58,8 +58,8 @@ class Health:
         verdict: The verdict in plain words, with the commands that help.
         names: The names of the rows, or None. They are untrusted: sanitise them before printing.
         nearest_angles: The nearest angle of every row that has a direction, or of those sampled, for figures.
-        occurrences: How often each row that has a direction is among the k nearest of others, or of those sampled; hubs
-            have the largest counts.
+        occurrences: How often each row that has a direction is among the k nearest of others, estimated where rows were
+            sampled; hubs have the largest counts.
         spectrum: The singular values of the unit rows divided by the root of n, descending, for figures.
         sampled: The rows, by number, whose neighbours were searched for in the whole table; None if all were.
         intervals: 95 percent intervals of measures that depend on which rows were sampled, by the attribute.
@@ -87,7 +87,7 @@ class Health:
     mean_cosine: float
     isotropic: IsotropicLaw
     k: int
-    hubness: float
+    hubness: float | None
     largest_hub: float
     orphans: float | None
     dead_dimensions: tuple[int, ...]

@@ -42,6 +42,6 @@ def extent(groups: list[Group]) -> tuple[int, int]:
     return sum(len(group.rows) for group in groups), len(groups)
 
 
-def renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> tuple[Group, ...]:
-    """Map the row numbers of groups to those of the whole table."""
-    return tuple(Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups)
+def renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> list[Group]:
+    """Map the places of rows in groups to these numbers."""
+    return [Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups]

@@ -1,7 +1,12 @@
 r"""The health of an embedding table, compared with uniform points, and what would improve it.
 
-One pass over the rows, then one over their pairs, without storing the n x n matrix. Rows that have no direction (NaN,
-infinite or zero) are reported and left out.
+One pass over the rows, then one over their pairs, without storing the n x n matrix; in large tables the neighbours of a
+sample of rows are searched for in the pass over the rows. Rows that have no direction (NaN, infinite or zero) are
+reported and left out.
+
+* **Exact** in a table of any size are norms, mean, rank and all else that is made of moments, tests, equal rows and
+  constant dimensions. **Sampled**, with 95 percent intervals, are nearest angles, the cone angle and hubs. Near
+  duplicates of a large table are those that hashes find (`unclump.tables.sign_hashes`), and those of sampled rows.
 
 * **Duplicates** are rows that are equal, number by number.
 * **Near duplicates** are rows within `duplicate_angle` of each other: one degree at most. Chains of them form a clump.
@@ -28,13 +33,11 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._arrays import as_tensor
-from unclump._checks import check_generator, check_table
-from unclump.geometry.sphere import angle
+from unclump._checks import check_count, check_generator, check_table
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of
 from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.pairs import cosine_of_sum
-from unclump.measures.rows import directions
 from unclump.measures.uniformity_tests import (
     UniformityTest,
     bingham_of_gram,
@@ -43,12 +46,11 @@ from unclump.measures.uniformity_tests import (
     rayleigh_test,
 )
 from unclump.tables.equal_rows import equal_rows
-from unclump.tables.files import Table, bad_rows
 from unclump.tables.findings import Health, fingerprint
-from unclump.tables.groups import Group, extent, groups_of_labels, not_all_equal, renumber
-from unclump.tables.moments import Moments
-from unclump.tables.neighbours import neighbours
-from unclump.tables.survey import survey
+from unclump.tables.groups import Group, extent, not_all_equal
+from unclump.tables.neighbourhood import of_all_rows, of_sample
+from unclump.tables.plan import make_plan
+from unclump.tables.survey import Survey, survey
 from unclump.tables.verdict import Evidence, Verdict, verdict
 
 __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
@@ -63,18 +65,24 @@ def health(
     *,
     names: Sequence[str] | None = None,
     frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None = None,
+    exact: bool = False,
+    sample: int | None = None,
     generator: torch.Generator | None = None,
     progress: bool = False,
 ) -> Health:
     """Measure a table: duplicates, clumps, angles, cone, rank, hubness, tests, and a verdict.
 
-    Memory is O(n d), time O(n^2 d).
+    With a sample of m rows time is O(n d (m + d)), and memory that of a block of rows, of some d x d matrices, of the
+    sample, and of 40 bytes a row; `points` may be a memory map. Without, time is O(n^2 d), and memory O(n d).
 
     Args:
         points: Rows of any norm, torch or NumPy, at least two of them with a direction. They are not modified.
         names: The names of the rows, printed beside their numbers.
         frequencies: How often each row is used, in any unit; None takes the rows to be sorted by falling frequency.
-        generator: For p-values simulated for fewer than 20 rows; None for a new one with seed 0.
+        exact: Search for the neighbours of all rows, however many there are.
+        sample: Search for the neighbours of so many rows; None is all up to 1.5e12 / (n d) rows, and a sample of 6e11 /
+            (n d), but at least 2048, of more.
+        generator: For the sample, and for p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         progress: Show a progress bar on stderr.
 
     Example:
@@ -88,35 +96,42 @@ def health(
     points = as_tensor(points)
     check_table(points, at_least=2)
     check_generator(generator)
+    if sample is not None:
+        check_count("sample", sample, at_least=2)
+        if exact:
+            raise ValueError("expected exact or a sample, got both; choose one")
     frequencies = _check_frequencies(frequencies, len(points))
     points = points.detach().cpu()
-    bad = bad_rows(Table(points, names))
-    good = torch.ones(len(points), dtype=torch.bool)
-    good[[row.row for row in bad]] = False
-    numbers = good.nonzero().flatten()
-    if len(numbers) < 2:
+    n, d = points.shape
+    k = min(_NEIGHBOURS, n - 1)
+    if names is not None and len(names) != n:
+        raise ValueError(f"expected {n} names, one for each row, got {len(names)}")
+    generator = generator or torch.Generator().manual_seed(0)
+    rows = make_plan(n, d, exact=exact, sample=sample).sample(generator)
+    seen = survey(points, names=names, sampled=rows, k=k, progress=progress)
+    numbers, bad = seen.numbers, seen.bad
+    n = len(numbers)
+    if n < 2:
         raise ValueError(
-            f"expected at least 2 rows with a direction, got {len(numbers)} of {len(points)}; "
-            "the others are NaN, infinite or zero"
+            f"expected at least 2 rows with a direction, got {n} of {len(points)}; the others are NaN, infinite or zero"
         )
-    seen = survey(points, numbers, progress=progress)
-    duplicates = [Group(rows, 0.0) for rows in equal_rows(points if not bad else points[numbers], seen.hashes)]
-    x = directions(points if not bad else points[numbers])
-    n, d = x.shape
-    uniform = UniformLaw(n, d)
-    near, k = duplicate_angle(n, d), min(_NEIGHBOURS, n - 1)
-    found = neighbours(x, k=k, within=near, progress=progress)
-    clumps = groups_of_labels(found.clump, found.nearest_angle)
+    k = min(k, n - 1)
+    uniform, near = UniformLaw(n, d), duplicate_angle(n, d)
+    equal = equal_rows(points, numbers, seen.hashes)
     mean = seen.unit.mean
+    if seen.sample is not None and len(seen.sample.numbers) < 2:
+        raise ValueError(f"expected 2 sampled rows with a direction, got {len(seen.sample.numbers)}; sample more rows")
+    if seen.sample is None:
+        around = of_all_rows(points, numbers, mean, k=k, within=near, progress=progress)
+    else:
+        around = of_sample(points, numbers, mean, seen.sample, k=k, within=near, equal=equal)
+    duplicates = [Group(rows, 0.0) for rows in equal]
     resultant = vector_norm(mean).item()
     mean_cosine = cosine_of_sum(n * mean, n).item()
     spectrum = seen.unit.singular_values() / math.sqrt(n)
     centred_rank = rank_of(seen.unit.centred_singular_values()).item()
-    occurrences = torch.bincount(found.index.flatten(), minlength=n).double()
-    largest_hub = _largest_outside(occurrences, clumps) / n
-    tests = _tests(x, seen.unit, generator)
-    least = found.nearest_angle.min().item()
-    median, average = float(np.median(found.nearest_angle)), found.nearest_angle.mean().item()
+    tests = _tests(points, seen, generator)
+    median, average = float(np.median(around.nearest_angles)), around.nearest_angles.mean().item()
     norm_correlation, norm_variation = _compare_norms(seen.norms, numbers, frequencies)
     facts = Evidence(
         n=n,
@@ -129,13 +144,13 @@ def health(
         median_nearest=(median, uniform.median_nearest_angle),
         mean_nearest=(average, uniform.mean_nearest_angle),
         # Twice the variance of n independent angles: two points that are each other's nearest share their angle.
-        mean_nearest_deviation=math.sqrt(2 / n) * uniform.std_nearest_angle,
-        smallest_survival=uniform.smallest_survival(least),
+        mean_nearest_deviation=math.sqrt(2 / len(around.nearest_angles)) * uniform.std_nearest_angle,
+        smallest_survival=uniform.smallest_survival(around.min_angle) if around.sampled is None else 1.0,
         duplicates=extent(duplicates),
-        near_duplicates=extent(not_all_equal(clumps, duplicates)),
+        near_duplicates=extent(not_all_equal(around.clumps, duplicates)),
         not_finite=sum(row.fault != "zero" for row in bad),
         zeros=sum(row.fault == "zero" for row in bad),
-        largest_hub=largest_hub,
+        largest_hub=around.largest_hub,
         k=k,
         dead_dimensions=seen.dead_dimensions if n >= _LIMIT_LAW_ROWS else (),
         norm_correlation=norm_correlation,
@@ -145,17 +160,17 @@ def health(
         n=len(points),
         d=d,
         dtype=str(points.dtype).removeprefix("torch."),
-        bad_rows=tuple(bad),
-        duplicates=renumber(duplicates, numbers),
-        clumps=renumber(clumps, numbers),
+        bad_rows=bad,
+        duplicates=tuple(duplicates),
+        clumps=tuple(around.clumps),
         near=near,
-        min_angle=least,
+        min_angle=around.min_angle,
         median_nearest_angle=median,
         mean_nearest_angle=average,
         uniform=uniform,
         spherical_variance=1 - resultant,
         resultant_length=resultant,
-        cone_angle=angle(x, mean / resultant).mean().item() if resultant > 0 else math.pi / 2,
+        cone_angle=around.cone_angle,
         effective_rank=rank_of(spectrum).item(),
         centred_rank=centred_rank,
         rankme=rank_of(seen.raw.singular_values()).item(),
@@ -163,35 +178,22 @@ def health(
         mean_cosine=mean_cosine,
         isotropic=IsotropicLaw(n, d),
         k=k,
-        hubness=_skewness(occurrences),
-        largest_hub=largest_hub,
-        orphans=(occurrences == 0).double().mean().item(),
+        hubness=around.hubness,
+        largest_hub=around.largest_hub,
+        orphans=around.orphans,
         dead_dimensions=facts.dead_dimensions,
         norm_correlation=norm_correlation,
         norm_variation=norm_variation,
         tests=tests,
         verdict=verdict(facts),
         names=names,
-        nearest_angles=found.nearest_angle,
-        occurrences=occurrences,
+        nearest_angles=around.nearest_angles,
+        occurrences=around.occurrences,
         spectrum=spectrum,
-        sampled=None,
-        intervals={},
+        sampled=around.sampled,
+        intervals=around.intervals,
         fingerprint=fingerprint(points),
     )
-
-
-def _skewness(counts: Float[Tensor, " n"]) -> float:
-    centred = counts - counts.mean()
-    deviation = centred.square().mean().sqrt()
-    return float((centred**3).mean() / deviation**3) if deviation > 0 else 0.0
-
-
-def _largest_outside(occurrences: Float64[Tensor, " n"], clumps: list[Group]) -> float:
-    """Return the largest count of a row that is in no clump."""
-    counts = occurrences.clone()
-    counts[[row for group in clumps for row in group.rows]] = 0
-    return counts.max().item()
 
 
 def _check_frequencies(
@@ -217,12 +219,12 @@ def _compare_norms(
     return float(centred[0] @ centred[1]) / deviations if deviations > 0 else 0.0, variation
 
 
-def _tests(x: Tensor, moments: Moments, generator: torch.Generator | None) -> dict[str, UniformityTest]:
-    """Return the tests of points with these moments."""
-    n, d = x.shape
+def _tests(points: Float[Tensor, "m d"], seen: Survey, generator: torch.Generator) -> dict[str, UniformityTest]:
+    """Return the tests of the rows with a direction, by their moments; of few rows by simulation."""
+    n, d = len(seen.numbers), points.shape[1]
     if n >= _LIMIT_LAW_ROWS:
-        return {"rayleigh": rayleigh_of_mean(moments.mean, n), "bingham": bingham_of_gram(moments.gram(), n, d)}
-    generator = generator or torch.Generator().manual_seed(0)
+        return {"rayleigh": rayleigh_of_mean(seen.unit.mean, n), "bingham": bingham_of_gram(seen.unit.gram(), n, d)}
+    x = points[seen.numbers]
     return {
         "rayleigh": rayleigh_test(x, simulations=_SIMULATIONS, generator=generator),
         "bingham": bingham_test(x, simulations=_SIMULATIONS, generator=generator),

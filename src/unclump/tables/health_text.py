@@ -31,7 +31,7 @@ def as_text(health: "Health") -> str:
         ("... with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
         ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
         ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
-        (f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", ""),
+        *([(f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", "")] if health.hubness is not None else []),
         ("largest hub, share of rows", f"{health.largest_hub:.2%}", ""),
         *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
         ("constant dimensions", str(len(health.dead_dimensions)), ""),
@@ -48,6 +48,7 @@ def as_text(health: "Health") -> str:
         [
             f"{health.n} rows x {health.d} dimensions, {health.dtype}",
             *table,
+            *_format_sample(health),
             *_format_bad_rows(health),
             *_format_groups("exact duplicates", health.duplicates, health.names),
             *_format_groups(f"near duplicates, closer than {near}", health.clumps, health.names),
@@ -103,6 +104,22 @@ def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | N
 def _join(labels: list[str], total: int) -> str:
     more = total - len(labels)
     return ", ".join(labels) + (f" and {more} more" if more else "")
+
+
+def _format_sample(health: "Health") -> list[str]:
+    """Say which measures are of a sample, with their intervals."""
+    if health.sampled is None:
+        return []
+    intervals = [
+        f"{name.replace('_', ' ')} {' to '.join(map(_degrees if 'angle' in name else _number, interval))}"
+        for name, interval in health.intervals.items()
+    ]
+    lines = [f"neighbours of {len(health.sampled)} sampled rows; 95 percent intervals: {', '.join(intervals)}"]
+    return [*lines, "near duplicates by hashes of all rows, and among the neighbours of sampled rows"]
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}"
 
 
 def _format_structure(health: "Health") -> list[str]:

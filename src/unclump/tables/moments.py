@@ -18,10 +18,14 @@ _ROUNDING = 64  # of a coordinate, in units of the precision
 
 
 class Moments:
-    """The moments of n rows in d dimensions; of fewer rows than dimensions, the rows themselves, which are smaller.
+    """The moments of rows; of fewer rows than dimensions the rows themselves, which are smaller.
+
+    Args:
+        centre: A point near the mean.
+        at_most: How many rows may come.
 
     Example:
-        >>> moments = Moments(3, torch.tensor([0.9, 0.0], dtype=torch.float64))
+        >>> moments = Moments(torch.tensor([0.9, 0.0], dtype=torch.float64), at_most=3)
         >>> moments.add(torch.tensor([[1.0, 0.0], [1.0, 0.0]], dtype=torch.float64))
         >>> moments.add(torch.tensor([[1.0, 3.0]], dtype=torch.float64))
         >>> moments.mean, moments.scatter()
@@ -29,8 +33,8 @@ class Moments:
                 [0., 6.]], dtype=torch.float64))
     """
 
-    def __init__(self, n: int, centre: Float64[Tensor, " d"]) -> None:
-        self.n, self.centre, self._keep_rows = n, centre, n < len(centre)
+    def __init__(self, centre: Float64[Tensor, " d"], *, at_most: int) -> None:
+        self.n, self.centre, self._keep_rows = 0, centre, at_most < len(centre)
         self._sum = torch.zeros_like(centre)
         self._squares = torch.zeros_like(centre)
         self._rows: list[Tensor] = []
@@ -39,6 +43,7 @@ class Moments:
     def add(self, rows: Float64[Tensor, "k d"]) -> None:
         """Add a block of rows."""
         moved = rows - self.centre
+        self.n += len(rows)
         self._sum += moved.sum(dim=0)
         self._squares += moved.square().sum(dim=0)
         if self._keep_rows:

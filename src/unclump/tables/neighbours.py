@@ -19,6 +19,7 @@ from unclump.ops.blocks import block_entries
 from unclump.ops.nearest import nearest, nearest_of_rows
 
 _WIDE_UP_TO = 16  # dimensions: there neighbours are near, and double precision costs little
+_BLOCK = 2**22  # coordinates of neighbours that are measured at a time
 _ROUNDING = 32  # of a squared chord, in units of the precision: generous, for thousands of dimensions
 
 
@@ -48,7 +49,7 @@ def neighbours(x: Float64[Tensor, "n d"], *, k: int, within: float, progress: bo
     rounding = _ROUNDING * torch.finfo(table.dtype).eps * (table - table.mean(dim=0)).square().sum(dim=1).max().item()
     reach = (2 * math.sin(within / 2)) ** 2  # as a squared chord
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True) as bar:
-        for rows in torch.split(torch.arange(n), max(1, block_entries(table) // (4 * n))):
+        for rows in torch.split(torch.arange(n), max(1, _BLOCK // (k * x.shape[1]))):
             first = int(rows[0])
             index[rows], r2 = nearest(table[rows], table, k=k, itself=first)
             if k < n - 1:

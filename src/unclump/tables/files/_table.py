@@ -119,11 +119,18 @@ def bad_rows(table: Table) -> list[BadRow]:
     rows = []
     step = max(1, 2**22 // table.points.shape[1])
     for start in range(0, len(table.points), step):
-        largest = table.points[start : start + step].detach().abs().amax(dim=-1)
-        for row in (~(largest > 0) | largest.isinf()).nonzero().flatten().tolist():
-            fault = "NaN" if largest[row].isnan() else "infinite" if largest[row] > 0 else "zero"
+        for row, fault in faulty_rows(table.points[start : start + step]):
             rows.append(BadRow(start + row, table.names[start + row] if table.names else None, fault))
     return rows
+
+
+def faulty_rows(points: Float[Tensor, "n d"]) -> list[tuple[int, str]]:
+    """The rows that have no direction, by number, and why: "NaN", "infinite" or "zero"."""
+    largest = points.detach().abs().amax(dim=-1)
+    return [
+        (row, "NaN" if largest[row].isnan() else "infinite" if largest[row] > 0 else "zero")
+        for row in (~(largest > 0) | largest.isinf()).nonzero().flatten().tolist()
+    ]
 
 
 def make_source(

@@ -1,0 +1,170 @@
+"""What the neighbours of rows tell of a table: nearest angles, clumps, hubs; of all rows, or of a sample of them."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from jaxtyping import Float, Float64, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor
+
+from unclump.geometry.sphere import angle
+from unclump.measures.rows import directions
+from unclump.ops.project import project
+from unclump.tables.groups import Group, groups_of_labels, renumber
+from unclump.tables.neighbours import neighbours
+from unclump.tables.sampled_search import (
+    Interval,
+    estimate_hubness,
+    estimate_largest_hub,
+    mean_interval,
+    median_interval,
+)
+from unclump.tables.survey import BLOCK, Sample
+
+_TELLING = 4.0  # width of the interval beyond which an estimate of hubness is not given
+_MEASURED = 3  # of a sampled row's nearest by single precision, how many are measured in double
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """What the neighbours of rows tell.
+
+    Attributes:
+        nearest_angles: The angle of each row, or of each sampled row, to its nearest.
+        min_angle: The smallest angle that was found.
+        cone_angle: The mean angle to the mean.
+        clumps: Groups of near duplicates, by number.
+        occurrences: How often each row is among the k nearest of others, estimated where rows were sampled.
+        hubness: The skewness of these numbers; None if the sample does not tell it.
+        largest_hub: The largest share of rows that have one row, in no clump, among their k nearest.
+        orphans: The fraction of rows that are a neighbour of none; None of a sample.
+        sampled: The numbers of the sampled rows, or None.
+        intervals: 95 percent intervals of what was sampled.
+    """
+
+    nearest_angles: Float64[Tensor, " m"]
+    min_angle: float
+    cone_angle: float
+    clumps: list[Group]
+    occurrences: Float64[Tensor, " n"]
+    hubness: float | None
+    largest_hub: float
+    orphans: float | None
+    sampled: Int[Tensor, " m"] | None = None
+    intervals: dict[str, Interval] = field(default_factory=dict)
+
+
+def of_all_rows(
+    points: Float[Tensor, "m d"],
+    numbers: Int[Tensor, " n"],
+    mean: Float64[Tensor, " d"],
+    *,
+    k: int,
+    within: float,
+    progress: bool,
+) -> Neighbourhood:
+    """Search for the neighbours of all rows of these numbers, in double precision."""
+    n = len(numbers)
+    x = directions(points if n == len(points) else points[numbers])
+    found = neighbours(x, k=k, within=within, progress=progress)
+    clumps = groups_of_labels(found.clump, found.nearest_angle)
+    occurrences = torch.bincount(found.index.flatten(), minlength=n).double()
+    outside = occurrences.clone()
+    outside[[row for group in clumps for row in group.rows]] = 0
+    return Neighbourhood(
+        nearest_angles=found.nearest_angle,
+        min_angle=found.nearest_angle.min().item(),
+        cone_angle=_angles_to_mean(x, mean).mean().item(),
+        clumps=renumber(clumps, numbers),
+        occurrences=occurrences,
+        hubness=estimate_hubness(found.index, n)[0],
+        largest_hub=outside.max().item() / n,
+        orphans=(occurrences == 0).double().mean().item(),
+    )
+
+
+def of_sample(
+    points: Float[Tensor, "m d"],
+    numbers: Int[Tensor, " n"],
+    mean: Float64[Tensor, " d"],
+    sample: Sample,
+    *,
+    k: int,
+    within: float,
+    equal: Sequence[tuple[int, ...]],
+) -> Neighbourhood:
+    """Conclude from the neighbours of sampled rows; near duplicates are those found by hashes and in the sample."""
+    n, m = len(numbers), len(sample.numbers)
+    index = sample.neighbours[:, :k]
+    x = project(points[sample.numbers].double())
+    angles = torch.stack(
+        [angle(x, project(points[column].double())) for column in index[:, :_MEASURED].unbind(dim=1)], dim=1
+    )
+    nearest_angles, cone = angles.amin(dim=1), _angles_to_mean(x, mean)
+    pairs, pair_angles = _near_pairs(points, numbers, sample, angles, within)
+    clumps = _join(pairs, pair_angles, equal)
+    rows_in_clumps = torch.tensor([row for group in clumps for row in group.rows], dtype=torch.long)
+    hubness, (low, high) = estimate_hubness(index, n)
+    is_telling = high - low <= _TELLING
+    largest_hub, hub_interval = estimate_largest_hub(index, rows_in_clumps)
+    intervals = {
+        "median_nearest_angle": median_interval(nearest_angles, n),
+        "mean_nearest_angle": mean_interval(nearest_angles, n),
+        "cone_angle": mean_interval(cone, n),
+        "largest_hub": hub_interval,
+    } | ({"hubness": (low, high)} if is_telling else {})
+    places = torch.searchsorted(numbers, index.flatten())
+    return Neighbourhood(
+        nearest_angles=nearest_angles,
+        min_angle=min(nearest_angles.min().item(), *(group.angle for group in clumps), math.inf),
+        cone_angle=cone.mean().item(),
+        clumps=clumps,
+        occurrences=torch.bincount(places, minlength=n).double() * (n / m),
+        hubness=hubness if is_telling else None,
+        largest_hub=largest_hub,
+        orphans=None,
+        sampled=sample.numbers,
+        intervals=intervals,
+    )
+
+
+def _angles_to_mean(x: Float64[Tensor, "m d"], mean: Float64[Tensor, " d"]) -> Float64[Tensor, " m"]:
+    length = torch.linalg.vector_norm(mean)
+    return angle(x, mean / length) if length > 0 else torch.full((len(x),), math.pi / 2, dtype=torch.float64)
+
+
+def _near_pairs(
+    points: Tensor, numbers: Int[Tensor, " n"], sample: Sample, angles: Float64[Tensor, "m c"], within: float
+) -> tuple[Int[Tensor, "pairs 2"], Float64[Tensor, " pairs"]]:
+    """Pairs of near duplicates by number, and their angles, measured in double precision."""
+    near = angles <= within
+    near_rows = sample.numbers.unsqueeze(1).expand_as(near)[near]
+    pairs, found = [torch.stack([near_rows, sample.neighbours[:, : angles.shape[1]][near]], dim=1)], [angles[near]]
+    for some in torch.split(numbers[sample.hashes.candidates()], max(1, BLOCK // points.shape[1])):
+        between = angle(*(project(points[side].double()) for side in some.unbind(dim=1)))
+        pairs.append(some[between <= within])
+        found.append(between[between <= within])
+    return torch.cat(pairs), torch.cat(found)
+
+
+def _join(
+    pairs: Int[Tensor, "pairs 2"], angles: Float64[Tensor, " pairs"], equal: Sequence[tuple[int, ...]]
+) -> list[Group]:
+    """Groups of rows that pairs, or equality, connect; with the smallest of their angles."""
+    chains = [(group[0], row) for group in equal for row in group[1:]]
+    pairs = torch.cat([pairs, torch.tensor(chains, dtype=torch.long).view(-1, 2)])
+    angles = torch.cat([angles, torch.zeros(len(chains), dtype=torch.float64)])
+    if len(pairs) == 0:
+        return []
+    rows, compact = (torch.from_numpy(part) for part in np.unique(pairs.numpy(), return_inverse=True))
+    compact = compact.view(-1, 2)
+    graph = coo_array((np.ones(len(pairs), dtype=bool), tuple(compact.mT.numpy())), shape=(len(rows), len(rows)))
+    labels = torch.from_numpy(connected_components(graph, directed=False)[1]).long()
+    nearest = torch.full((len(rows),), math.inf, dtype=torch.float64)
+    for side in compact.unbind(dim=1):
+        nearest.scatter_reduce_(0, side, angles, "amin")
+    return renumber(groups_of_labels(labels, nearest), rows)

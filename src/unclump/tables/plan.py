@@ -1,0 +1,87 @@
+"""How a table is measured: the neighbours of all rows, or of a sample, and what that takes.
+
+The search for neighbours takes the time: n^2 d multiplications for all rows, m n d for m of them. Up to `ALL_ROWS` of
+them all rows are searched for, which takes a minute at most on two cores; beyond, as many as `SAMPLED` allows.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from unclump.ops.nearest import nearest
+from unclump.ops.project import project
+from unclump.tables.survey import BLOCK
+
+ALL_ROWS = 1.5e12  # multiplications up to which all rows are searched for
+SAMPLED = 6e11  # multiplications for the neighbours of a sample
+_LEAST = 2048  # sampled rows
+_TRIAL = 1024, 8192  # rows and others of the search that is timed
+_PROCESS = 300_000_000  # bytes of Python and torch
+_PASS = 12.0  # of the pass over the rows, in units of reading a number once in double precision
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a table is measured.
+
+    Attributes:
+        n: The number of rows.
+        d: The number of dimensions.
+        searched: How many rows are searched for their neighbours.
+    """
+
+    n: int
+    d: int
+    searched: int
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether all rows are searched for."""
+        return self.searched == self.n
+
+    def sample(self, generator: torch.Generator) -> torch.Tensor | None:
+        """The numbers of the rows to search for, in order; None for all."""
+        if self.is_exact:
+            return None
+        return torch.randperm(self.n, generator=generator)[: self.searched].sort().values
+
+    def memory(self) -> int:
+        """The bytes that measuring takes beside the pages of the file, about."""
+        always = _PROCESS + 8 * 8 * BLOCK + 4 * 8 * self.d**2
+        if self.is_exact:
+            return always + self.n * (12 * self.d + 128)
+        return always + self.n * 64 + self.searched * (12 * self.d + 512)
+
+    def seconds(self) -> float:
+        """The time that measuring takes, about, from short trials on this machine."""
+        rows, others = (min(size, self.n) for size in _TRIAL)
+        x = project(torch.randn(others, self.d))
+        nearest(x[:1], x, k=1)
+        search = _time(lambda: nearest(x[:rows], x, k=min(11, others - 1))) / (rows * others)
+        wide = x.double()
+        moments, read = _time(lambda: wide.mT @ wide) / others, _time(lambda: wide * 2) / others
+        return self.searched * self.n * search + self.n * (2 * moments + _PASS * read)
+
+
+def make_plan(n: int, d: int, *, exact: bool = False, sample: int | None = None) -> Plan:
+    """Choose how many rows to search for.
+
+    Example:
+        >>> make_plan(50_000, 100).is_exact, make_plan(1_000_000, 384).searched
+        (True, 2048)
+    """
+    if exact or (sample is None and n * n * d <= ALL_ROWS):
+        return Plan(n, d, n)
+    return Plan(n, d, min(n, sample or max(_LEAST, int(SAMPLED / (n * d)))))
+
+
+def _time(work: Callable[[], object]) -> float:
+    """The shortest of three times."""
+    times = []
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)

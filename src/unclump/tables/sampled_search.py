@@ -1,0 +1,116 @@
+r"""The nearest neighbours of some rows in a whole table that comes block by block, and what they tell of all rows.
+
+**Hubness from a sample.** A row that is among the k nearest of N of the n rows is among those of C of m sampled ones,
+where C is hypergeometric, and its falling powers have the means
+
+.. math:: E \, C (C - 1) \cdots (C - r + 1) = N (N - 1) \cdots (N - r + 1) \; \frac{m (m - 1) \cdots (m - r + 1)}
+    {n (n - 1) \cdots (n - r + 1)}
+
+so that the moments of N, up to the third, are estimated without bias, and with all rows are exact.
+"""
+
+import math
+
+import numpy as np
+import torch
+from jaxtyping import Float32, Float64, Int
+from torch import Tensor
+
+from unclump.ops.nearest import nearest
+
+Interval = tuple[float, float]
+
+_GROUPS = 20  # of sampled rows, each left out once
+_DEVIATIONS = 1.96  # of a normal law, to either side of 95 percent
+
+
+class SampledSearch:
+    """The k nearest of some rows, in a table of directions.
+
+    Args:
+        x: The directions of the sampled rows.
+        numbers: Their numbers.
+        k: How many neighbours.
+    """
+
+    def __init__(self, x: Float32[Tensor, "m d"], numbers: Int[Tensor, " m"], k: int) -> None:
+        self._x, self._numbers, self._k = x, numbers, k
+        self._index = torch.full((len(x), k + 1), -1)
+        self._r2 = torch.full((len(x), k + 1), math.inf)
+
+    def add(self, table: Float32[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
+        """Search a block of directions, which are the rows of these numbers."""
+        k = min(self._k + 1, len(table))
+        index, r2 = nearest(self._x, table, k=k)
+        r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
+        self._index, self._r2 = torch.cat([self._index, numbers[index]], dim=1).gather(1, order), r2
+
+    def neighbours(self) -> Int[Tensor, "m k"]:
+        """The numbers of the nearest others, nearest first."""
+        itself = self._index == self._numbers.unsqueeze(1)
+        itself[:, -1] |= ~itself.any(dim=1)  # where others coincide with a row, it may not be among its own neighbours
+        order = itself.int().argsort(dim=1, stable=True)
+        return self._index.gather(1, order)[:, : self._k]
+
+
+def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:
+    """The skewness of how often a row is among the k nearest of the n rows, and an interval by the jackknife."""
+    m = len(index)
+    value = _skewness(index, n)
+    groups = min(_GROUPS, m)
+    parts = torch.arange(m) % groups
+    left_out = torch.tensor([_skewness(index[parts != group], n) for group in range(groups)], dtype=torch.float64)
+    spread = (groups - 1) / groups * (left_out - left_out.mean()).square().sum().item()
+    half = _DEVIATIONS * math.sqrt(spread * (1 - m / n))
+    return value, (value - half, value + half)
+
+
+def _skewness(index: Int[Tensor, "m k"], n: int) -> float:
+    m, counts = len(index), _count(index)[1].double()
+    falling, scale, powers = torch.ones_like(counts), 1.0, []
+    for r in range(3):
+        falling, scale = falling * (counts - r), scale * (n - r) / max(m - r, 1)
+        powers.append(falling.sum().item() / n * scale)
+    first, second, third = powers[0], powers[1] + powers[0], powers[2] + 3 * powers[1] + powers[0]
+    variance = second - first**2
+    return (third - 3 * first * second + 2 * first**3) / variance**1.5 if variance > 0 else 0.0
+
+
+def estimate_largest_hub(index: Int[Tensor, "m k"], excluded: Int[Tensor, " e"]) -> tuple[float, Interval]:
+    """The share of the rows that have the largest hub among their k nearest; rows that are excluded are none.
+
+    One half of the sample chooses the row, the other tells its share, which the choice would make too large.
+    """
+    chosen, judging = index[::2], index[1::2]
+    rows, counts = _count(chosen)
+    counts[torch.isin(rows, excluded)] = 0
+    return _share(int((judging == rows[counts.argmax()]).sum()) if counts.max() > 0 else 0, len(judging))
+
+
+def _count(index: Int[Tensor, "m k"]) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
+    """The rows that occur, and how often."""
+    rows, counts = np.unique(index.numpy(), return_counts=True)
+    return torch.from_numpy(rows), torch.from_numpy(counts)
+
+
+def _share(count: int, of: int) -> tuple[float, Interval]:
+    """A share and its interval, by Wilson."""
+    share, z2 = count / of, _DEVIATIONS**2
+    middle, weight = share + z2 / (2 * of), 1 + z2 / of
+    half = _DEVIATIONS * math.sqrt(share * (1 - share) / of + z2 / (4 * of**2))
+    return share, (max(0.0, (middle - half) / weight), min(1.0, (middle + half) / weight))
+
+
+def mean_interval(values: Float64[Tensor, " m"], n: int) -> Interval:
+    """The interval of the mean of n values, of which these were sampled."""
+    half = _DEVIATIONS * math.sqrt(values.var().item() / len(values) * (1 - len(values) / n))
+    return values.mean().item() - half, values.mean().item() + half
+
+
+def median_interval(values: Float64[Tensor, " m"], n: int) -> Interval:
+    """The interval of the median of n values, of which these were sampled: between two of them, by the binomial law."""
+    m = len(values)
+    half = _DEVIATIONS / 2 * math.sqrt(m * (1 - m / n))
+    ordered = values.sort().values
+    low, high = math.floor((m - 1) / 2 - half), math.ceil((m - 1) / 2 + half)
+    return ordered[max(0, low)].item(), ordered[min(m - 1, high)].item()
