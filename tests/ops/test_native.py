@@ -344,7 +344,7 @@ def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
         assert_close(fused[0], plain[0], rtol=2e-5, atol=2e-6)
         off = (fused[1] - plain[1]).abs().amax(dim=-1) / scale
         assert (off > 2e-5).sum() <= 2 + n // 50  # angles that are equal but for rounding may trade places
-        assert off.max() <= 80 / n
+        assert off.max() <= 90 / n
 
 
 def test_axes_that_are_not_there_are_refused():
