@@ -205,10 +205,10 @@ class PrototypeHead(nn.Module):
         return f"classes={classes}, d={d}, trainable={isinstance(self.prototypes, nn.Parameter)}"
 
 
-def _out_of_range(labels: Tensor, classes: int, ignore_index: int) -> ValueError:
+def _out_of_range(labels: Tensor, classes: int, ignore_index: int) -> IndexError:
     outside = (labels != ignore_index) & ((labels < 0) | (labels >= classes))
     first = int(outside.nonzero()[0])
-    return ValueError(
+    return IndexError(
         f"expected labels from 0 to {classes - 1}, or ignore_index={ignore_index}, got {int(labels[first])} in row "
         f"{first}, {int(outside.sum())} out of range in all"
     )
