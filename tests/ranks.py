@@ -114,6 +114,31 @@ def check_company():
             close(gradient, here(expected[1], counts), torch.float64, name)
 
 
+def check_zero_rows():
+    """Rows of zeros take no part, on whichever ranks they are; nor in a queue."""
+    counts = (6, 0, 7)[: dist.get_world_size()]
+    queue = table((5, 4), torch.float64, twins=False)
+    queue[3] = 0
+    for name in FEW:
+        x = table(counts, torch.float64, twins=keeps_order(name))
+        x[4] = 0  # on the first rank alone
+        for company in ({}, {"against": queue}):
+            expected = value_and_gradient(lambda x, name=name, c=company: OBJECTIVES[name]()(x, **c), x)
+            objective = OBJECTIVES[name]()
+            objective.gather = uc.Shards()
+            value, gradient = value_and_gradient(lambda x, o=objective, c=company: o(x, **c), here(x, counts))
+            close(value, expected[0], torch.float64, name)
+            close(gradient, here(expected[1], counts), torch.float64, name)
+    x = table((12,), torch.float64)
+    x[[2, 9]] = 0
+    counts = {1: (12,), 2: (5, 7), 3: (5, 4, 3)}[dist.get_world_size()]
+    for choices in ({"k": 2}, {"k": 2, "group_size": 4}):
+        expected = value_and_gradient(uc.KoLeo(**choices), x)
+        value, gradient = value_and_gradient(uc.KoLeo(**choices, gather=uc.Shards()), here(x, counts))
+        close(value, expected[0], torch.float64, f"KoLeo, {choices}")
+        close(gradient, here(expected[1], counts), torch.float64, f"KoLeo, {choices}")
+
+
 def check_neighbours():
     """Several nearest, and groups of consecutive rows of all ranks: within a rank, and across their ends."""
     for rows, choices in (

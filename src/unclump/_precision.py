@@ -27,7 +27,12 @@ def full_precision(x: Tensor) -> Tensor:
 
 def widen(x: Tensor) -> Tensor:
     """`x` in double precision, or in single on devices that have no other."""
-    return x.to(torch.float32 if x.device.type == "mps" else torch.float64)
+    return x.to(widest(x.device))
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """Double precision, or single on devices that have no other."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:

@@ -254,7 +254,7 @@ class FramePotential(Kernel):
 
     Its energy, the frame potential of [1], is at least :math:`(n/d - 1) / (n - 1)`, which tight frames have. As a
     regulariser of embeddings it is the second moment of [2]. It does not tell a point from its antipode, and tight
-    frames may hold a point twice: duplicates need not part.
+    frames may hold a point twice: duplicates need not part. The energy of more than 2d points takes O(n d^2) time.
 
     References:
         [1] Benedetto and Fickus. Finite normalized tight frames. Advances in Computational Mathematics 2003.

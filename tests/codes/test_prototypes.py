@@ -251,8 +251,8 @@ def test_examples_of_the_page_run(example, capsys):
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3), torch.ones(3)), TypeError, "labels.long()"),
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3), [0, 1, 2]), TypeError, "got list"),
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3), torch.tensor([1])), ValueError, "shape (3,), got (1,)"),
-        (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([-1])), IndexError, "out of range"),
-        (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([3])), IndexError, "out of range"),
+        (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([-1])), IndexError, "got -1 in row 0"),
+        (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([3])), IndexError, "got 3 in row 0"),
         (lambda: squared_cosine_loss(torch.eye(3), torch.eye(3)[:2]), ValueError, "got shapes (3, 3) and (2, 3)"),
     ],
 )

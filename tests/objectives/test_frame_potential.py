@@ -53,3 +53,40 @@ def test_a_clump_is_spread_to_a_tight_frame():
     x = torch.ones(6, 3) + 0.1 * torch.randn(6, 3, generator=torch.Generator().manual_seed(0))
     found = uc.disperse(x, "frame_potential", steps=600, lr=0.02, schedule=lambda step: 1 - step / 600).points
     assert math.isclose(uc.energy(found, uc.FramePotential()).item(), (6 / 3 - 1) / 5, rel_tol=1e-3)
+
+
+@pytest.mark.parametrize("n", [7, 40])
+def test_second_moments_are_the_sums_over_pairs(n, points):
+    """Few points go pair by pair, many by the matrix of second moments: both with weights, a queue and terms."""
+    x, queue, weight = points(n, 4), points(3, 4), torch.rand(n, dtype=torch.float64)
+    weight[2] = 0
+    objective = uc.Energy(uc.FramePotential())
+
+    def definition(x):
+        y = uc.project(x)
+        both = weight.unsqueeze(1) * torch.cat([weight, torch.ones(3, dtype=torch.float64)])
+        both = both * (1 - torch.eye(n, n + 3, dtype=torch.float64))
+        cosines = y @ torch.cat([y, queue]).mT
+        return (both * cosines.square()).sum() / both.sum(), (both * cosines.square()).sum(
+            dim=1
+        ) * weight.sum() / both.sum()
+
+    x = (2 * x).requires_grad_()
+    value, terms = definition(x)
+    assert_close(objective(x, against=queue, weight=weight), value)
+    found = objective(x, against=queue, weight=weight, reduction="none")
+    assert_close(weight * found, terms)
+    left = torch.rand(n, dtype=torch.float64)
+    for ours, theirs in ((objective(x, against=queue, weight=weight), value), (weight * found @ left, terms @ left)):
+        expected, gradient = torch.autograd.grad(theirs, x, retain_graph=True), torch.autograd.grad(ours, x)
+        assert_close(gradient, expected)
+
+
+def test_a_large_table_takes_time_and_memory_of_its_second_moments():
+    """20,000 rows have 4e8 pairs: half a minute of products, and more memory than a block."""
+    x = torch.randn(20_000, 16, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    with torch.profiler.profile(with_flops=True) as profile:
+        value = uc.Energy(uc.FramePotential())(x)
+        value.backward()
+    assert abs(value.item() - 1 / 16) < 1e-4
+    assert sum(event.flops for event in profile.key_averages()) < 20 * 20_000 * 16**2

@@ -176,13 +176,17 @@ class PrototypeHead(nn.Module):
         """The `squared_cosine_loss` of the outputs to the prototypes of their labels.
 
         Outputs whose label is `ignore_index` do not count, as in `torch.nn.functional.cross_entropy`; the loss of a
-        batch of nothing else is zero.
+        batch of nothing else is zero. On a CPU other labels out of range are refused; to look at those on a GPU would
+        make it wait, so there torch's own assertion stops the program.
         """
         self._check(outputs)
         _check_labels(labels, outputs)
         counts = labels != ignore_index
         # embedding() rejects labels out of range without a GPU synchronisation; indexing would accept -1.
-        targets = embedding(torch.where(counts, labels, 0), project(self.prototypes))
+        try:
+            targets = embedding(torch.where(counts, labels, 0), project(self.prototypes))
+        except IndexError:
+            raise _out_of_range(labels, len(self.prototypes), ignore_index) from None
         terms = (chord(project(outputs), targets).square() / 2).square()
         return torch.where(counts, terms, 0).sum() / counts.sum().clamp_min(1)
 
@@ -199,6 +203,15 @@ class PrototypeHead(nn.Module):
         """Shown by print(head)."""
         classes, d = self.prototypes.shape
         return f"classes={classes}, d={d}, trainable={isinstance(self.prototypes, nn.Parameter)}"
+
+
+def _out_of_range(labels: Tensor, classes: int, ignore_index: int) -> IndexError:
+    outside = (labels != ignore_index) & ((labels < 0) | (labels >= classes))
+    first = int(outside.nonzero()[0])
+    return IndexError(
+        f"expected labels from 0 to {classes - 1}, or ignore_index={ignore_index}, got {int(labels[first])} in row "
+        f"{first}, {int(outside.sum())} out of range in all"
+    )
 
 
 def _check_labels(labels: Tensor, outputs: Tensor) -> None:

@@ -11,6 +11,7 @@ from torch.linalg import vector_norm
 from torch.nn.functional import pad
 from torch.optim.optimizer import Optimizer
 
+from unclump._precision import widen, widest
 from unclump.dispersion.history import History
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone
@@ -100,7 +101,7 @@ class Run:
             raise ValueError(
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
-        total = self.ranks.sum(points.sum(dim=0, dtype=torch.float64))
+        total = self.ranks.sum(points.sum(dim=0, dtype=widest(points.device)))
         variance = 1 - vector_norm(total).item() / self.ranks.total
         self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
 
@@ -108,7 +109,7 @@ class Run:
         """The smallest angle among the measured rows: neighbours by the table's own precision, the angle in double."""
         points = self.table.detach() if self.measured is None else self.table.detach()[self.measured]
         x, ranks = directions_on_ranks(points, self.gather)
-        near = project(nearest_among(points, ranks)[0].double())
+        near = project(widen(nearest_among(points, ranks)[0]))
         angles = pad(angle(x, near), (0, 1), value=math.inf)  # a rank may have no rows
         return float(ranks.minimum(angles.amin()))
 

@@ -19,6 +19,7 @@ def nearest_among(
     k: int = 1,
     fixed: Float[Tensor, "*sets m d"] | None = None,
     mask: Bool[Tensor, "*sets n"] | None = None,
+    fixed_mask: Bool[Tensor, "*sets m"] | None = None,
     spare: int = 1,
 ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
     """The k nearest others of every point, on any rank or fixed: where they are, their numbers, and squared chords.
@@ -33,6 +34,7 @@ def nearest_among(
         k: How many.
         fixed: More points, the same on all ranks.
         mask: False for points that are no neighbours.
+        fixed_mask: The same of the fixed ones.
         spare: See `nearest`. With none, on a single rank, the squared chord is only as exact as a product.
     """
     search = select_nearest if spare == 0 and k == ranks.size == 1 else partial(nearest, k=k, spare=spare)
@@ -41,7 +43,9 @@ def nearest_among(
         numbers, r2 = search(x, mask=mask)
     else:
         table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
-        present = None if mask is None else pad(mask, (first, 0), value=True)
+        present = mask
+        if mask is not None:
+            present = pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
         numbers, r2 = search(x, table, mask=present, itself=first)
     points = take_rows(table, numbers.flatten(-2))
     if fixed is not None or ranks.size > 1:
@@ -60,22 +64,31 @@ def nearest_among(
 
 
 def nearest_in_groups(
-    x: Float[Tensor, "*sets n d"], ranks: Alone, *, k: int, group_size: int
+    x: Float[Tensor, "*sets n d"],
+    ranks: Alone,
+    *,
+    k: int,
+    group_size: int,
+    mask: Bool[Tensor, "*sets n"] | None = None,
 ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
     """The same within groups of consecutive rows, which count through all ranks."""
     if all(sum(ranks.counts[: rank + 1]) % group_size == 0 for rank in range(ranks.size)):  # every group is on one
         table, before = x, ranks.before
-        index, r2 = nearest(x.reshape(-1, group_size, x.shape[-1]), k=k)
+        groups = None if mask is None else mask.reshape(-1, group_size)
+        index, r2 = nearest(x.reshape(-1, group_size, x.shape[-1]), k=k, mask=groups)
         firsts = torch.arange(x.shape[-2], device=x.device) // group_size * group_size
         numbers, r2 = index.view(*x.shape[:-1], k) + firsts.unsqueeze(-1), r2.view(*x.shape[:-1], k)
     else:
         table, before = ranks.rows(x), 0
+        present = None if mask is None else ranks.rows(mask)
         numbers, r2 = x.new_empty(0, k, dtype=torch.long), x.new_empty(0, k)
         start, stop = ranks.before, ranks.before + len(x)
         for first in range(start // group_size * group_size, stop, group_size):
             low, high = max(first, start), min(first + group_size, stop)
             if low < high:
-                index, chords = nearest(table[low:high], table[first : first + group_size], k=k, itself=low - first)
+                group = slice(first, first + group_size)
+                here = None if present is None else present[group]
+                index, chords = nearest(table[low:high], table[group], k=k, itself=low - first, mask=here)
                 numbers, r2 = torch.cat([numbers, index + first]), torch.cat([r2, chords])
     points = take_rows(table, numbers.flatten(-2))
     return points, (numbers + before).flatten(-2).unsqueeze(-1), r2.flatten(-2).unsqueeze(-1)

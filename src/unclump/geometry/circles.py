@@ -4,7 +4,7 @@ Rows are circles, columns are points: (k, n).
 """
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from unclump._checks import check_count
@@ -103,14 +103,15 @@ def even_angles(
 
 
 def unevenness(
-    angles: Float[Tensor, "*sets n"], weight: Float[Tensor, "*#sets n"] | None = None
+    angles: Float[Tensor, "*sets n"],
+    weight: Float[Tensor, "*#sets n"] | Bool[Tensor, "*#sets n"] | None = None,
 ) -> Float[Tensor, "*sets n"]:
     r"""How far each angle is from its place in the nearest evenly spaced configuration, :math:`\theta - \hat\theta`.
 
     The nearest one keeps the order of the angles and their mean:
     :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in any order.
     It does not matter where the circle is cut. With weights every angle has the middle of an arc as long as its
-    part of their sum. Angles of weight zero take no part, and give zero.
+    part of their sum. Angles of weight zero take no part, and give zero; and so do those that a mask leaves out.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
@@ -122,6 +123,14 @@ def unevenness(
         places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
+    if weight.dtype == torch.bool:
+        left_out, total = ~weight, weight.sum(dim=-1, keepdim=True, dtype=angles.dtype)
+        order = angles.masked_fill(left_out, torch.inf).argsort(dim=-1)
+        odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
+        places = (odd - total) * (torch.pi / total)  # those of the last angles, which are left out, do not count
+        mean = angles.masked_fill(left_out, 0).sum(dim=-1, keepdim=True) / total
+        placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
+        return (angles - placed).masked_fill(left_out, 0)
     total = weight.sum(dim=-1, keepdim=True)
     order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
     arcs = weight.expand_as(angles).gather(-1, order)

@@ -23,8 +23,8 @@ Weight = float | Callable[[int], float]
 class Penalty:
     """A weighted objective of a model's table, without its padding row and other rows of zeros.
 
-    The first call looks for these: it refuses NaN and infinity, and lists zeros in a warning. A row of zeros takes no
-    part as long as it is one.
+    The first call looks for these: it refuses NaN and infinity, and lists zeros in a warning. An objective of
+    directions leaves a row of zeros out as long as it is one.
 
     With many processes it is always the objective of the whole table. If every rank has the whole table, as under DDP
     or within a step of FSDP2, each rank computes the term and gradients are averaged. The terms are equal, unless
@@ -44,7 +44,8 @@ class Penalty:
     rows: int | None = None
     """The number of rows drawn for each step; None for all."""
     generator: torch.Generator | None = None
-    _first_look: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _looked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
+    """Not empty after the first call, the only one that reads the table."""
 
     def __post_init__(self) -> None:
         check_term(self.objective, self.weight)
@@ -68,30 +69,30 @@ class Penalty:
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
         rows, group = local_rows(table)
         objective = self.objective if group is False else _with_shards(self.objective)
+        self._look(rows.detach(), local_row_numbers(table, padding))
         value: Tensor
-        has_zeros = self._has_zeros(rows.detach(), local_row_numbers(table, padding), group)
-        if padding is None and self.rows is None and not has_zeros:
+        if padding is None and self.rows is None:
             value = objective(table)
             return value
         numbers = self._draw(local_row_numbers(table, padding), group)
-        directed = rows.detach().any(dim=-1) if has_zeros else None
         if group is False:
-            value = objective(table[numbers], weight=None if directed is None else directed[numbers])
+            value = objective(table[numbers])
             return value
-        mask = torch.zeros(len(rows), dtype=torch.bool, device=numbers.device).index_fill(0, numbers, True)
-        value = objective(table, weight=mask if directed is None else mask & directed)
+        value = objective(
+            table, weight=torch.zeros(len(rows), dtype=torch.bool, device=numbers.device).index_fill(0, numbers, True)
+        )
         return value
 
-    def _has_zeros(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"], group: Gather) -> bool:
-        """Whether rows other than padding are zero on any rank. Only the first call reads the data."""
-        if "has_zeros" not in self._first_look:
-            zeros = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
-            zeros[numbers] = ~has_direction(rows[numbers], what="rows of the table")
-            if zeros.any():
-                text = f"the table has nothing but zeros in {list_rows(zeros)}: they take no part in {self.objective!r}"
-                warnings.warn(text, stacklevel=4)
-            self._first_look["has_zeros"] = ranks_of(rows, group).any(bool(zeros.any()))[0]
-        return self._first_look["has_zeros"]
+    def _look(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"]) -> None:
+        """Refuse NaN and infinity, and list rows of zeros other than padding, which the objective leaves out."""
+        if self._looked:
+            return
+        self._looked.append(True)
+        zeros = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+        zeros[numbers] = ~has_direction(rows[numbers], what="rows of the table")
+        if zeros.any():
+            text = f"the table has nothing but zeros in {list_rows(zeros)}: they take no part in {self.objective!r}"
+            warnings.warn(text, stacklevel=4)
 
     def _draw(self, numbers: Int[Tensor, " k"], group: Gather) -> Int[Tensor, " j"]:
         """Draw this rank's share of the rows."""

@@ -18,7 +18,7 @@ from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, check_gather, rows_here, shown
 from unclump.objectives._arguments import check_reduction, checked_weight, ranks_of_call
-from unclump.objectives._others import Others
+from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
 from unclump.ops.project import unit_rows
@@ -42,17 +42,22 @@ class Objective(nn.Module):
     fewest = 2
     """Points without which there is nothing to compute."""
 
-    needs_unit_queue = True
-    """Whether the queue is projected, too; not where only angles on circles count."""
-
     reduction = "mean"
     """What a call without a reduction of its own makes of the terms."""
 
     needs_zero_rows = True
     """Whether masked rows are set to zero, whatever they were; not where that is left to their angles."""
 
+    needs_directions = True
+    """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "loss" in vars(cls) and "fused" not in vars(cls):
+            cls.fused = Objective.fused  # type: ignore[method-assign]  # the inherited loop is of another loss
 
     def __init__(self, *, gather: Gather = False) -> None:
         super().__init__()
@@ -69,7 +74,8 @@ class Objective(nn.Module):
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective of the embeddings, alone or in the company of others.
 
-        Of fewer than two points, as a last batch may have, it is zero and part of the graph, with a warning once.
+        Of fewer than two points, as a last batch may have, it is zero and part of the graph, with a warning once. Rows
+        of zeros, as those of `padding_idx`, have no direction: like masked ones they do not count, and do not move.
 
         Args:
             embeddings: Of shape (..., n, d), of any norm: separate sets of points, with an objective each.
@@ -139,6 +145,7 @@ class Objective(nn.Module):
             check_points(against, at_least=0)
             check_same_dimension(embeddings, against, "against")
             against = against.detach().to(embeddings)
+        is_binary = weight is None or (isinstance(weight, Tensor) and weight.dtype == torch.bool)
         if weight is not None:
             weight = checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
         if group is not None:
@@ -150,26 +157,46 @@ class Objective(nn.Module):
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
-        return embeddings, against, weight, draw, _Call(self, ranks, reduction, needs_grad, scale, has_points)
+        return (
+            embeddings,
+            against,
+            weight,
+            draw,
+            _Call(self, ranks, reduction, needs_grad, scale, has_points, is_binary),
+        )
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
         """The random part of a call, one for all sets; None where there is none."""
         return None
 
+    def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
+        """Rows as `loss` takes them, and what brings the gradient back: a number each, zero for rows of zeros alone."""
+        x, inverse_norms = unit_rows(x)
+        return x, inverse_norms
+
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: Any, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        """The objective of raw embeddings alone, by one compiled loop.
+
+        None where there is none, or where a row has no direction: then `loss` does it, with weights.
+        """
+        return None
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        """The objective among others, and what `pull_back` makes its gradient of."""
+        """The objective of rows from `normalise` among others, and what `pull_back` makes its gradient of."""
         raise NotImplementedError
 
     def terms(
         self,
-        embeddings: Float[Tensor, "*sets n d"],
+        x: Float[Tensor, "*sets n d"],
         others: Others,
         draw: Any,
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        """What the objective is the mean of, for every point; and the gradient of their sum weighted by `left`."""
+        """What the objective is the mean of, for every row; and the gradient of their sum weighted by `left`."""
         raise NotImplementedError
 
     def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
@@ -212,6 +239,8 @@ class _Call:
     """Of the gradient."""
     has_points: bool
     """Whether there are enough of them, on all ranks."""
+    is_binary: bool
+    """Whether weights, if any, are a mask."""
 
 
 class _Evaluate(torch.autograd.Function):
@@ -221,19 +250,14 @@ class _Evaluate(torch.autograd.Function):
     def forward(
         embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call
     ) -> tuple[Tensor, Tensor, Tensor]:
-        objective = call.objective
-        x, others = _sets(embeddings, against, weight, call)
         if call.reduction == "none":
-            terms, _ = objective.terms(x, others, draw, None)
-            enough = _has_enough(objective, others)
-            if others.mask is not None and enough is not None:
-                terms = torch.where(others.mask & enough.unsqueeze(-1), terms, 0)
-            return terms.view(embeddings.shape[:-1]), x.new_empty(0), x.new_empty(0)
-        value, pull = _loss(call, x, others, draw, call.needs_grad)
+            terms, _ = _terms(embeddings, against, weight, draw, call, None)
+            return terms.view(embeddings.shape[:-1]), terms.new_empty(0), terms.new_empty(0)
+        value, pull = _loss(embeddings, against, weight, draw, call, call.needs_grad)
         vectors, scale = (None, None) if pull is None else pull
         if embeddings.ndim > 3:
             value = value.view(embeddings.shape[:-2])
-        return value, x.new_empty(0) if vectors is None else vectors, x.new_empty(0) if scale is None else scale
+        return value, value.new_empty(0) if vectors is None else vectors, value.new_empty(0) if scale is None else scale
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -257,10 +281,11 @@ class _Evaluate(torch.autograd.Function):
         if torch.is_grad_enabled() and twice:
 
             def definition(embeddings: Tensor) -> Tensor:
-                x, others = _sets(embeddings, against, weight, ctx.call)
-                value, enough = objective.definition(x, others, draw), _has_enough(objective, others)
+                x, queue, weights = _sets(embeddings, against, weight, objective)
+                others = among(objective, x.detach(), queue, weights, ctx.call.ranks, is_binary=ctx.call.is_binary)[1]
+                value, too_few = objective.definition(x, others, draw), others.has_too_few(objective.fewest)
                 value = value * objective.count(others) if ctx.call.reduction == "sum" else value
-                return (value if enough is None else torch.where(enough, value, 0)).reshape(grad.shape)
+                return (value if too_few is None else torch.where(too_few, 0, value)).reshape(grad.shape)
 
             pull_back = torch.func.vjp(definition, embeddings)[1]
             return pull_back(grad)[0], *nothing
@@ -275,47 +300,70 @@ class _Evaluate(torch.autograd.Function):
         return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
 
 
-def _sets(embeddings: Tensor, against: Tensor | None, weight: Tensor | None, call: _Call) -> tuple[Tensor, Others]:
-    """Embeddings and others with one leading dimension or none."""
+def _sets(
+    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, objective: Objective
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Embeddings, queue and weights with one leading dimension or none; masked rows are zeros."""
     x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
-        if call.objective.needs_zero_rows:
+        if objective.needs_zero_rows:
             x = torch.where((weight != 0).unsqueeze(-1), x, 0)
-    if against is not None and against.shape[-2] > 0:
-        against = unit_rows(against)[0] if call.objective.needs_unit_queue else against
-        against = as_sets(against.expand(*embeddings.shape[:-2], -1, -1))
-    else:
+    if against is not None and against.shape[-2] == 0:
         against = None
-    return x, Others(against, weight, call.ranks, against is None and weight is None and call.ranks.size == 1)
+    elif against is not None and against.ndim > 2:
+        against = as_sets(against.expand(*embeddings.shape[:-2], -1, -1))
+    return x, against, weight
 
 
 def _loss(
-    call: _Call, x: Tensor, others: Others, draw: Any, needs_grad: bool
+    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
     """The objective, reduced; zero, with a zero gradient, where weights leave too few points for a value."""
-    objective, among, enough = call.objective, others, _has_enough(call.objective, others)
-    if enough is not None and others.weight is not None and objective.needs_zero_rows:
-        # Where there are too few points all rows count, which are zeros: what is dropped below is then finite.
-        among = replace(others, weight=torch.where(enough.unsqueeze(-1), others.weight, 1))
-    value, pull = objective.loss(x, among, draw, needs_grad)
+    objective, too_few = call.objective, None
+    count: Tensor | float
+    x, against, weight = _sets(embeddings, against, weight, objective)
+    is_alone = against is None and weight is None and call.ranks.size == 1
+    result, count = objective.fused(x, draw, needs_grad) if is_alone else None, x.shape[-2]
+    if result is None:
+        x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
+        too_few, count = others.has_too_few(objective.fewest), objective.count(others)
+        if too_few is not None and objective.needs_zero_rows:
+            others = others.counting_all_where(too_few)  # what is dropped below is then finite
+        result = objective.loss(x, others, draw, needs_grad)
+    value, pull = result if result[0].dtype == embeddings.dtype else _narrowed(*result, embeddings.dtype)
     if call.reduction == "sum":
-        count = objective.count(others) * torch.ones_like(value)
-        value, pull = value * count, None if pull is None else pull.times(count)
-    if enough is None:
+        value = value * count
+        pull = None if pull is None else pull.times(count * torch.ones_like(value))
+    if too_few is None:
         return value, pull
     if pull is not None:
-        scale = value.new_ones(()) if pull.scale is None else pull.scale
-        pull = pull._replace(scale=torch.where(enough[..., None, None], scale, 0))
-    return torch.where(enough, value, 0), pull
+        scale = value.new_ones(too_few.shape)[..., None, None] if pull.scale is None else pull.scale
+        pull = pull._replace(scale=scale.masked_fill(too_few[..., None, None], 0))
+    return value.masked_fill(too_few, 0), pull
 
 
-def _has_enough(objective: Objective, others: Others) -> Bool[Tensor, "*sets"] | None:
-    """Whether weights leave points enough for a value; None without weights."""
-    if others.weight is None:
-        return None
-    count = others.ranks.sum((others.weight != 0).sum(dim=-1))
-    return (count > 0) & (count + others.fixed >= objective.fewest)
+def _narrowed(value: Tensor, pull: Pull | None, dtype: torch.dtype) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+    """What was computed in double precision, in that of the embeddings."""
+    if pull is not None:
+        pull = Pull((pull.vectors if pull.scale is None else pull.vectors * pull.scale).to(dtype))
+    return value.to(dtype), pull
+
+
+def _terms(
+    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call, grad: Tensor | None
+) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+    """The terms, zero where a row takes no part or there are too few points; and their gradient by this one."""
+    objective = call.objective
+    x, others = among(objective, *_sets(embeddings, against, weight, objective), call.ranks, is_binary=call.is_binary)
+    too_few, left, counts = others.has_too_few(objective.fewest), None, None
+    if others.mask is not None and too_few is not None:
+        counts = others.mask & ~too_few.unsqueeze(-1)
+    if grad is not None:
+        left = grad.reshape(x.shape[:-1])
+        left = left if counts is None else left * counts
+    terms, pull = objective.terms(x, others, draw, left)
+    return terms if counts is None else torch.where(counts, terms, 0), pull
 
 
 def _gradient(
@@ -333,18 +381,12 @@ def _gradient(
     pull: Pull | None = Pull(vectors, scale if scale.numel() > 0 else None)
     if call.reduction == "none":
         assert embeddings is not None
-        x, others = _sets(embeddings, against, weight, call)
-        left = grad.reshape(x.shape[:-1])
-        enough = _has_enough(objective, others)
-        if others.mask is not None and enough is not None:
-            left = left * (others.mask & enough.unsqueeze(-1))
-        pull = objective.terms(x, others, draw, left)[1]
+        pull = _terms(embeddings, against, weight, draw, call, grad)[1]
         factor = grad.new_ones(())
     else:
         if not call.needs_grad:  # a transform that did not say so
             assert embeddings is not None
-            x, others = _sets(embeddings, against, weight, call)
-            pull = _loss(call, x, others, draw, True)[1]
+            pull = _loss(embeddings, against, weight, draw, call, True)[1]
         factor = grad if call.scale == 1 else call.scale * grad
         factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
     assert pull is not None

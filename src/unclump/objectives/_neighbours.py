@@ -16,7 +16,7 @@ from unclump.objectives._pull import Pull
 from unclump.ops import faiss_search
 from unclump.ops.measure import measure
 from unclump.ops.native.nearest import fused_mean_of_nearest
-from unclump.ops.project import project, unit_rows
+from unclump.ops.project import project
 
 
 class OfNeighbours(Objective):
@@ -51,26 +51,30 @@ class OfNeighbours(Objective):
             )
         self.k, self.group_size, self.distance, self.neighbours = k, group_size, distance, neighbours
 
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        if self.neighbours != "exact" or self.k > 1 or self.group_size is not None:
+            return None
+        fused = fused_mean_of_nearest(
+            embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
+        )
+        return None if fused is None else (fused[0], None if fused[1] is None else Pull(fused[1]))
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        if others.is_alone and self.neighbours == "exact" and self.k == 1 and self.group_size is None:
-            fused = fused_mean_of_nearest(
-                embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
-            )
-            if fused is not None:
-                return fused[0], None if fused[1] is None else Pull(fused[1])
-        terms, pull = self.terms(embeddings, others, draw, others.shares if needs_grad else None)
-        return self._mean(terms, others), pull
+        shares = others.shares
+        terms, pull = self.terms(x, others, draw, shares if needs_grad else None)
+        return others.ranks.sum((terms * shares).sum(dim=-1)), pull
 
     def terms(
         self,
-        embeddings: Float[Tensor, "*sets n d"],
+        x: Float[Tensor, "*sets n d"],
         others: Others,
         draw: None,
         left: Float[Tensor, "*sets n"] | float | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        x, inverse_norms = unit_rows(embeddings)
         points, numbers, r2 = self._search(x, others)
         measured = measure(self._each(x), points, r2, distance=self.distance, after=self._after(numbers, others))
         parts = self._parts(r2, others)
@@ -84,7 +88,7 @@ class OfNeighbours(Objective):
             by_others = by_others * (numbers >= 0)
             numbers = numbers.clamp_min(0)
         gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), measured.vector.mul_(by_others))
-        return terms, Pull(tangent(x, gradient), inverse_norms)
+        return terms, Pull(tangent(x, gradient), others.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
         x = project(embeddings)
@@ -98,12 +102,8 @@ class OfNeighbours(Objective):
             chord = chord.square()
         elif self.distance == "geodesic":
             chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1, keepdim=True))
-        return self._mean(self._of_rows(self._term(chord) * self._parts(r2, others)).squeeze(-1), others)
-
-    def _mean(self, terms: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
-        if others.mask is not None:
-            terms = torch.where(others.mask, terms, 0)
-        return others.ranks.sum((terms * others.shares).sum(dim=-1))
+        terms = self._of_rows(self._term(chord) * self._parts(r2, others)).squeeze(-1)
+        return (terms * others.shares).sum(dim=-1)
 
     def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """What is averaged, of the distance of every point to its nearest."""
@@ -115,22 +115,25 @@ class OfNeighbours(Objective):
         """The k nearest of every point: where, their numbers through all ranks, -1 if fixed, and squared chords."""
         self._check_others(others)
         if self.group_size is not None:
-            return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size)
+            return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size, mask=others.mask)
         if self.neighbours == "exact":
             spare = 0 if self.k == 1 else 1
-            return nearest_among(x, others.ranks, k=self.k, fixed=others.against, mask=others.mask, spare=spare)
-        if not others.is_alone:
-            raise ValueError(
-                f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
-                "which looks through one table only"
-            )
-        near, self.recall = faiss_search.nearest(x)
+            masks = {"mask": others.mask, "fixed_mask": others.against_mask}
+            return nearest_among(x, others.ranks, k=self.k, fixed=others.against, spare=spare, **masks)
+        rows = torch.arange(len(x), device=x.device) if others.mask is None else others.mask.nonzero().squeeze(1)
+        near, self.recall = faiss_search.nearest(x[rows])
+        near = rows.new_zeros(len(x)).index_copy_(0, rows, rows[near])
         points = x[near]
         return points, near.unsqueeze(-1), (x - points).square().sum(dim=-1, keepdim=True)
 
     def _check_others(self, others: Others) -> None:
         """Refuse points that do not make groups, or are fewer than are looked for."""
         rows = others.ranks.total
+        if self.neighbours != "exact" and (others.against is not None or others.is_weighted or others.ranks.size > 1):
+            raise ValueError(
+                f"expected neighbours='exact' with against, weight or gather, got {self.neighbours!r}, "
+                "which looks through one table only"
+            )
         if self.group_size is None:
             if rows + others.fixed <= self.k:
                 raise ValueError(
@@ -138,10 +141,10 @@ class OfNeighbours(Objective):
                     f"{rows + others.fixed - 1} others; choose a smaller k, or pass more rows"
                 )
             return
-        if others.against is not None or others.weight is not None:
+        if others.against is not None or others.is_weighted:
             raise ValueError(
                 "expected neither against nor weight with group_size, got "
-                f"{'against' if others.weight is None else 'weight'}: groups are of whole batches; leave group_size out"
+                f"{'weight' if others.is_weighted else 'against'}: groups are of whole batches; leave group_size out"
             )
         if rows % self.group_size != 0:
             raise ValueError(
@@ -155,8 +158,11 @@ class OfNeighbours(Objective):
         return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
 
     def _parts(self, r2: Float[Tensor, "*sets nk 1"], others: Others) -> Float[Tensor, "*sets nk 1"] | float:
-        """The part of each of its nearest in the term of a point: the same for all that a mask leaves."""
-        if self.k == 1 or others.mask is None:
+        """The part of each of its nearest in the term of a point: the same for all that a mask leaves.
+
+        In a group, a mask may leave a point without others: then its term is zero.
+        """
+        if others.weight is None or (self.k == 1 and self.group_size is None):
             return 1 / self.k
         exists = (r2 != torch.inf).to(r2.dtype)
         return exists / self._each(self._of_rows(exists).clamp_min(1))

@@ -1,13 +1,20 @@
-"""Who else takes part in an objective: fixed points, weights, and the points of other processes."""
+"""Who takes part in an objective: its points, fixed ones, and those of other processes, each with its weight.
 
-from dataclasses import dataclass
+**Rows without a direction take no part.** A row of zeros, as `padding_idx` makes one, is treated like one that a mask
+leaves out: its weight is zero, it is no other's neighbour, counts in no mean, and has no gradient. The same holds in a
+queue and on other ranks. `among` is the one place where this is decided, on the device: nothing waits for its values.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn.functional import pad
 
+from unclump._precision import as_sets
 from unclump.distributed.ranks import Alone
+from unclump.ops.dispatch import has_native
 
 
 @dataclass(frozen=True)
@@ -15,21 +22,41 @@ class Others:
     """What the points of this process are among. A single table without weights is the simplest case.
 
     Attributes:
-        against: Unit points that do not move, the same on all ranks.
-        weight: Of this rank's points; None for ones.
         ranks: The processes.
-        is_alone: Whether there are no fixed points, weights and other processes.
+        against: Points that do not move, the same on all ranks, as `Objective.normalise` has them.
+        scale: What `Objective.normalise` gave for the points, such as one over their norms; None for raw ones.
+        weight: Of this rank's points; None for ones.
+        against_weight: Of the fixed points, zero or one; None where `weight` is.
+        mass: The sum of the weights of all points, on all ranks.
+        count: How many points, on all ranks, have a weight that is not zero.
+        is_binary: Whether all weights are zero or one.
+        is_weighted: Whether the call had weights or a mask, rather than rows without a direction.
     """
 
-    against: Float[Tensor, "*sets m d"] | None
-    weight: Float[Tensor, "*sets n"] | None
     ranks: Alone
-    is_alone: bool
+    against: Float[Tensor, "*sets m d"] | None = None
+    scale: Float[Tensor, "*sets n 1"] | None = None
+    weight: Float[Tensor, "*sets n"] | None = None
+    against_weight: Float[Tensor, "*sets m"] | None = None
+    mass: Float[Tensor, "*sets"] | float = 0.0
+    count: Float[Tensor, "*sets"] | float = 0.0
+    is_binary: bool = True
+    is_weighted: bool = False
 
     @property
     def fixed(self) -> int:
-        """How many points do not move."""
+        """How many rows do not move, those without a direction among them."""
         return 0 if self.against is None else self.against.shape[-2]
+
+    @property
+    def fixed_mass(self) -> Float[Tensor, "*sets"] | float:
+        """The sum of the weights of the fixed points."""
+        return float(self.fixed) if self.against_weight is None else self.against_weight.sum(dim=-1)
+
+    @property
+    def mass_with_fixed(self) -> Float[Tensor, "*sets"] | float:
+        """The sum of the weights of all points, on all ranks, and the fixed ones."""
+        return self.mass if self.against is None else self.mass + self.fixed_mass
 
     @property
     def mask(self) -> Bool[Tensor, "*sets n"] | None:
@@ -37,23 +64,34 @@ class Others:
         return None if self.weight is None else self.weight > 0
 
     @property
+    def against_mask(self) -> Bool[Tensor, "*sets m"] | None:
+        """Which fixed points take part; None for all."""
+        return None if self.against_weight is None else self.against_weight > 0
+
+    @property
     def mask_with_fixed(self) -> Bool[Tensor, "*sets nm"] | None:
-        """The same of the fixed points and those of this process."""
-        return None if self.mask is None else pad(self.mask, (self.fixed, 0), value=True)
+        """The masks of the fixed points and of those of this process."""
+        weight = self.weight_with_fixed
+        return None if weight is None else weight > 0
+
+    @property
+    def weight_with_fixed(self) -> Float[Tensor, "*sets nm"] | None:
+        """The weights of the fixed points, and then of those of this process."""
+        return None if self.weight is None else self.after_fixed(self.weight)
+
+    def after_fixed(self, weight: Float[Tensor, "*sets n"]) -> Float[Tensor, "*sets nm"]:
+        """The weights of the fixed points, and then these."""
+        return weight if self.against_weight is None else torch.cat([self.against_weight, weight], dim=-1)
 
     def with_fixed(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets nm d"]:
         """The fixed points, and then those of this process."""
         return x if self.against is None else torch.cat([self.against, x], dim=-2)
 
-    @property
-    def mass(self) -> Float[Tensor, "*sets"] | float:
-        """The sum of the weights of all points, on all ranks."""
-        return float(self.ranks.total) if self.weight is None else self.ranks.sum(self.weight.sum(dim=-1))
-
-    @property
-    def squares(self) -> Float[Tensor, "*sets"] | float:
-        """The sum of the squared weights of all points, on all ranks."""
-        return self.mass if self.weight is None else self.ranks.sum(self.weight.square().sum(dim=-1))
+    def power_sum(self, power: int) -> Float[Tensor, "*sets"] | float:
+        """The sum of this power of the weights of all points, on all ranks."""
+        if self.weight is None or self.is_binary:
+            return self.mass
+        return self.ranks.sum(self.weight.pow(power).sum(dim=-1))
 
     @property
     def shares(self) -> Float[Tensor, "*sets n"] | float:
@@ -61,3 +99,64 @@ class Others:
         if self.weight is None or isinstance(self.mass, float):
             return 1 / self.mass
         return self.weight / self.mass.unsqueeze(-1)
+
+    def has_too_few(self, fewest: int) -> Bool[Tensor, "*sets"] | None:
+        """Whether weights leave fewer points than so many, or none here; None without weights."""
+        if not isinstance(self.count, Tensor):
+            return None
+        if self.against is None:
+            return self.count < fewest
+        return (self.count == 0) | (self.count + self.fixed_mass < fewest)
+
+    def counting_all_where(self, too_few: Bool[Tensor, "*sets"]) -> "Others":
+        """The same with weights of one for all points of these sets."""
+        assert self.weight is not None
+        assert isinstance(self.mass, Tensor)
+        by_point, fixed = too_few.unsqueeze(-1), self.against_weight
+        return replace(
+            self,
+            weight=self.weight.masked_fill(by_point, 1),
+            mass=self.mass.masked_fill(too_few, self.ranks.total),
+            against_weight=None if fixed is None else fixed.masked_fill(by_point, 1),
+        )
+
+
+def among(
+    objective: Any, x: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone, *, is_binary: bool
+) -> tuple[Tensor, Others]:
+    """The rows as `Objective.normalise` has them, and who takes part.
+
+    Args:
+        objective: An `Objective`, whose file imports this one.
+        x: Rows of sets, masked ones zero where the objective needs that.
+        against: The queue, one for all sets or one for each.
+        weight: Of the rows, as the call had them.
+        ranks: The processes.
+        is_binary: Whether these weights are zero or one.
+    """
+    scale = directed = fixed_directed = against_weight = None
+    is_weighted, sets = weight is not None, x.shape[:-2]
+    if objective.needs_directions:
+        x, scale = objective.normalise(x)
+        directed = (scale != 0).squeeze(-1)  # NaN takes part
+        if against is not None:
+            against, fixed_scale = objective.normalise(against)
+            fixed_directed = (fixed_scale != 0).squeeze(-1)
+        # The compiled loops of a CPU wait for nothing: there, a table without rows of zeros needs no weights.
+        is_whole = ranks.size == 1 and has_native(x) and bool(directed.all())
+        if is_whole and (fixed_directed is None or bool(fixed_directed.all())):
+            directed = fixed_directed = None
+    if against is not None:
+        against = as_sets(against.expand(*sets, -1, -1))
+    weight = None if weight is None else weight.to(x.dtype)
+    if directed is not None:
+        weight = directed.to(x.dtype) if weight is None else directed * weight
+    if weight is None:
+        return x, Others(ranks, against, scale, mass=float(ranks.total), count=float(ranks.total))
+    if against is not None:
+        ones = x.new_ones(against.shape[:-1])
+        against_weight = ones if fixed_directed is None else fixed_directed.to(x.dtype).expand(ones.shape)
+    mass = count = ranks.sum(weight.sum(dim=-1))
+    if not is_binary:
+        count = ranks.sum((weight != 0).to(x.dtype).sum(dim=-1))
+    return x, Others(ranks, against, scale, weight, against_weight, mass, count, is_binary, is_weighted)

@@ -20,7 +20,7 @@ class RawObjective(Objective):
     at every call; the sets of one call share them.
     """
 
-    needs_unit_queue = False
+    needs_directions = False
     slices: int
     generator: torch.Generator | None
 

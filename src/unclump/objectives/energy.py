@@ -5,20 +5,18 @@ import math
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from unclump._checks import check_kernel
-from unclump._precision import narrow
+from unclump._precision import exact_products, narrow
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
 from unclump.kernel_means import kernel_mean
-from unclump.kernels import Gaussian, Kernel, Riesz, kernel_by_name, name_of
+from unclump.kernels import FramePotential, Gaussian, Kernel, Riesz, kernel_by_name, name_of
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.ops.dispatch import register
 from unclump.ops.kernel_sum import fused_mean_over_pairs, kernel_sum
-from unclump.ops.project import unit_rows
 
 THOMSON, RBF = Riesz(s=1.0), Gaussian(gamma=1.0)
 
@@ -95,7 +93,7 @@ def check_finite_self(kernel: Kernel) -> None:
 
 
 def sums_among(
-    embeddings: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
+    x: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
     r"""For every point the weighted sum of the kernel over its others, on any rank, and the fixed points.
 
@@ -103,8 +101,9 @@ def sums_among(
     weights. Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on
     both ranks, and its gradient here is therefore that of two terms.
     """
-    x, inverse_norms = unit_rows(embeddings)
-    right = None if others.weight is None else pad(others.weight, (others.fixed, 0), value=1.0)
+    if isinstance(kernel, FramePotential) and others.ranks.total + others.fixed > 2 * x.shape[-1]:
+        return _sums_of_squared_cosines(x, others, left, needs_grad)
+    right = others.weight_with_fixed
     table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)
     sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
     for rank, (y, weight) in others.ranks.ring(x, others.weight):
@@ -115,7 +114,40 @@ def sums_among(
         sums += part
         if gradient is not None and by_points is not None:
             gradient += 2 * by_points
-    return sums, None if gradient is None else Pull(tangent(x, gradient), inverse_norms)
+    return sums, None if gradient is None else Pull(tangent(x, gradient), others.scale)
+
+
+def _sums_of_squared_cosines(
+    x: Tensor, others: Others, left: Tensor | None, needs_grad: bool
+) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+    r"""The same of the squared cosine, by second moments: O(n d^2) for more points than dimensions.
+
+    .. math:: \sum_{j \ne i} w_j \langle x_i, x_j \rangle^2 = x_i^\top M_w x_i - w_i, \qquad
+        M_w = \sum_j w_j x_j x_j^\top
+
+    and :math:`2 (u_i M_w + w_i M_u) x_i` is the gradient of the sum with weights u, up to its normal part. Of fewer
+    points than twice the dimension the difference would lose digits. Unlike the sums over pairs this does not take
+    coinciding rows apart, which may stay together in a tight frame.
+    """
+    with exact_products(x.device):
+        own = x if others.weight is None else x * others.weight.unsqueeze(-1)
+        moments = around = others.ranks.sum(own.mT @ x)
+        if others.against is not None:
+            fixed = others.against
+            weighted = fixed if others.against_weight is None else fixed * others.against_weight.unsqueeze(-1)
+            around = moments + weighted.mT @ fixed
+        pulled = x @ around
+        sums = (pulled * x).sum(dim=-1) - (1 if others.weight is None else others.weight)
+        if not needs_grad:
+            return sums, None
+        if left is None:
+            gradient = 2 * (pulled + x @ moments)
+            gradient = gradient if others.weight is None else gradient * others.weight.unsqueeze(-1)
+        else:
+            back = x @ others.ranks.sum((x * left.unsqueeze(-1)).mT @ x)
+            back = back if others.weight is None else back * others.weight.unsqueeze(-1)
+            gradient = 2 * (pulled * left.unsqueeze(-1) + back)
+    return sums, Pull(tangent(x, gradient), others.scale)
 
 
 def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
@@ -125,7 +157,7 @@ def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor,
 
 def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
     """The sum of the weights of all pairs of a point and another or a fixed one."""
-    return others.mass * others.mass - others.squares + others.fixed * others.mass
+    return others.mass * others.mass_with_fixed - others.power_sum(2)
 
 
 class Energy(Objective):
@@ -139,28 +171,30 @@ class Energy(Objective):
         check_kernel(kernel, Kernel)
         self.kernel = kernel
 
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        fused = fused_mean_over_pairs(embeddings, self.kernel, needs_grad=needs_grad)
+        return None if fused is None else (fused[0], None if fused[1] is None else Pull(fused[1]))
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        if others.is_alone:
-            fused = fused_mean_over_pairs(embeddings, self.kernel, needs_grad=needs_grad)
-            if fused is not None:
-                return fused[0], None if fused[1] is None else Pull(fused[1])
-        sums, pull = sums_among(embeddings, self.kernel, others, None, needs_grad)
+        sums, pull = sums_among(x, self.kernel, others, None, needs_grad)
         pairs = pairs_among(others)
         value = total_among(sums, others) / pairs
         value = narrow(value, sums.dtype) if self.kernel.may_overflow else value
         return value, None if pull is None else pull.times(torch.ones_like(value) / pairs)
 
     def terms(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         pairs = pairs_among(others)
         scale = others.mass / pairs
         if isinstance(pairs, Tensor) and isinstance(scale, Tensor):  # zero where there is no pair
             scale = torch.where(pairs > 0, scale, 0).unsqueeze(-1)
         weights = None if left is None else left * scale
-        sums, pull = sums_among(embeddings, self.kernel, others, weights, left is not None)
+        sums, pull = sums_among(x, self.kernel, others, weights, left is not None)
         return sums * scale, pull
 
 
@@ -170,14 +204,24 @@ class MMD(Energy):
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(kernel, gather=gather)
 
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        fused = super().fused(embeddings, draw, needs_grad)
+        return None if fused is None else (self._minus_mean(fused[0], embeddings), fused[1])
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        value, pull = super().loss(embeddings, others, draw, needs_grad)
-        return _minus_mean(value, name_of(self.kernel), embeddings.shape[-1]), pull
+        value, pull = super().loss(x, others, draw, needs_grad)
+        return self._minus_mean(value, x), pull
 
     def terms(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        terms, pull = super().terms(embeddings, others, draw, left)
-        return _minus_mean(terms, name_of(self.kernel), embeddings.shape[-1]), pull
+        terms, pull = super().terms(x, others, draw, left)
+        return self._minus_mean(terms, x), pull
+
+    def _minus_mean(self, values: Float[Tensor, "*shape"], x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*shape"]:
+        result: Tensor = _minus_mean(values, name_of(self.kernel), x.shape[-1])
+        return result

@@ -148,12 +148,15 @@ class Lloyd(Objective):
             device=embeddings.device,
         )
 
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: Float[Tensor, "m d"], needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        fused = fused_quantisation_error(embeddings, draw, needs_grad=needs_grad)
+        return None if fused is None else (fused[0], None if fused[1] is None else Pull(fused[1]))
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        if others.is_alone and (fused := fused_quantisation_error(embeddings, draw, needs_grad=needs_grad)) is not None:
-            return fused[0], None if fused[1] is None else Pull(fused[1])
-        x, inverse_norms = unit_rows(embeddings)
         samples = unit_normal(draw).expand(*x.shape[:-2], -1, -1)
         table, mask = others.with_fixed(x), others.mask_with_fixed
         if table.shape[-2] == 0:  # a process without rows, to which no sample is nearest
@@ -166,18 +169,19 @@ class Lloyd(Objective):
         near, r2 = select_nearest(samples, table, mask=mask)
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
-        if not others.is_alone:
+        if others.ranks.size > 1:
             distance = torch.where(r2.isinf(), torch.inf, distance)  # where all rows of a process are masked
         least = others.ranks.minimum(distance)
         value = least.square().mean(dim=(-2, -1)) / 2
         if not needs_grad:
             return value, None
         slope = measured.slope * measured.sign * least
-        if not others.is_alone:
+        if others.against is not None or others.ranks.size > 1:
             mine = others.ranks.is_first(distance == least) & (near >= others.fixed)
             slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
         gradient = sum_rows(x.shape[-2], near.squeeze(-1), measured.vector.mul_(slope))
-        return value, Pull(tangent(x, gradient), inverse_norms / samples.shape[-2])
+        assert others.scale is not None
+        return value, Pull(tangent(x, gradient), others.scale / samples.shape[-2])
 
     def definition(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"]

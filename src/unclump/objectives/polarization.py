@@ -18,7 +18,6 @@ from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.objectives.energy import THOMSON
 from unclump.ops.kernel_sum import kernel_sum
-from unclump.ops.project import unit_rows
 
 _REFINED = 8  # how many of the starts are followed down
 Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
@@ -112,15 +111,15 @@ class Polarization(Objective):
         return uniform(self.samples, d, generator=self.generator, dtype=dtype, device=device)
 
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        x, inverse_norms = unit_rows(embeddings)
         weight = x.new_ones(x.shape[:-1]) if others.weight is None else others.weight
-        mass = others.mass + others.fixed
+        mass = others.mass_with_fixed
         mass = mass.unsqueeze(-1) if isinstance(mass, Tensor) else x.new_full((*x.shape[:-2], 1), mass)
         table, shares = others.with_fixed(self._taken_apart(x, others)), weight / mass
         if others.against is not None:
-            fixed = 1 / (mass * others.ranks.size)  # every rank has them
+            fixed = 1 if others.against_weight is None else others.against_weight
+            fixed = fixed / (mass * others.ranks.size)  # every rank has them
             shares = torch.cat([fixed.expand(*x.shape[:-2], others.fixed), shares], dim=-1)
 
         def potential_at(places: Tensor) -> tuple[Tensor, Tensor]:
@@ -136,7 +135,7 @@ class Polarization(Objective):
         if not needs_grad:
             return -potential, None
         gradient = (-2 * shares * slope).unsqueeze(-1) * vector
-        return -potential, Pull(tangent(x, gradient[..., others.fixed :, :]), inverse_norms)
+        return -potential, Pull(tangent(x, gradient[..., others.fixed :, :]), others.scale)
 
     def _taken_apart(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets n d"]:
         """The points, those moved that coincide with an earlier one: they would feel the same pull for ever."""

@@ -110,11 +110,15 @@ class SIGReg(RawObjective):
         fixed = None if others.against is None else along(others.against, draw)
         mass = others.mass + others.fixed
         share = _columns(1 / mass if others.weight is None else others.weight / _columns(mass))  # of every row
-        size = (mass * mass / (others.squares + others.fixed) if self.times_n else 1.0) / len(draw)
+        size = (mass * mass / (others.power_sum(2) + others.fixed) if self.times_n else 1.0) / len(draw)
         value, gradient = x.new_zeros(x.shape[:-2]), torch.zeros_like(x) if needs_grad else None
-        for t, normal, weight in self._quadrature():
+        of_ranks = None
+        if others.ranks.size > 1:  # one message for all knots: waves are cheaper to compute again than to wait for
+            own = [_sums(share, (t * x).cos(), (t * x).sin()) for t, _, _ in self._quadrature()]
+            of_ranks = others.ranks.sum(torch.stack(own))
+        for knot, (t, normal, weight) in enumerate(self._quadrature()):
             cosine, sine = (t * x).cos(), (t * x).sin()
-            real, imaginary = others.ranks.sum(torch.stack([(share * part).sum(dim=-2) for part in (cosine, sine)]))
+            real, imaginary = _sums(share, cosine, sine) if of_ranks is None else of_ranks[knot]
             if fixed is not None:
                 real = real + (t * fixed).cos().sum(dim=-2) / _columns(mass)
                 imaginary = imaginary + (t * fixed).sin().sum(dim=-2) / _columns(mass)
@@ -126,6 +130,11 @@ class SIGReg(RawObjective):
         by_set = size * torch.ones_like(value)
         pull = None if gradient is None else Pull(back(share * gradient, draw), by_set[..., None, None])
         return by_set * value, pull
+
+
+def _sums(share: Any, cosine: Tensor, sine: Tensor) -> Float[Tensor, "2 *sets k"]:
+    """The weighted sums over rows of both parts of a wave."""
+    return torch.stack([(share * part).sum(dim=-2) for part in (cosine, sine)])
 
 
 def _columns(value: Any) -> Any:

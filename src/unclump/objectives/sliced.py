@@ -6,7 +6,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn.functional import pad
 
 from unclump._checks import check_choice, check_count, check_generator, check_same_dimension
 from unclump._precision import full_precision
@@ -15,7 +14,7 @@ from unclump.geometry.circles import Circles, axis_circles, great_circles
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
-from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps
+from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps, largest_entries
 
 
 def sliced(
@@ -95,7 +94,7 @@ class Sliced(Objective):
     """
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
-    needs_unit_queue = needs_zero_rows = False
+    needs_zero_rows = False
     supports_weights = True
 
     def __init__(
@@ -120,29 +119,39 @@ class Sliced(Objective):
             return axis_circles(self.circles, d, generator=self.generator, device=device)
         return great_circles(self.circles, d, generator=self.generator, dtype=embeddings.dtype, device=device)
 
+    def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
+        """The rows as they are, since angles do not depend on norms, and the largest entry of each."""
+        return x, largest_entries(x)
+
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: Circles, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        fused = fused_distance(embeddings, draw)
+        return None if fused is None else (fused[0], Pull(fused[1]))
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        if others.is_alone and (fused := fused_distance(embeddings, draw)) is not None:
-            return fused[0], Pull(fused[1])
-        along, gap, weight = self._gaps(embeddings, others, draw)
-        roots = gap if weight is None else weight.sqrt().unsqueeze(-2) * gap
-        value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * len(draw) * self.count(others))
+        along, gap, weight = self._gaps(x, others, draw)
+        roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap
+        count = len(draw) * self.count(others)
+        value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * count)
         if not needs_grad:
             return value, None
         own = self._own(gap, others)
-        weighted = own if others.weight is None else others.weight.unsqueeze(-2) * own
-        pull = Pull(coefficients(embeddings, along, weighted))
-        return value, pull.times(torch.ones_like(value) / (len(draw) * self.count(others)))
+        weighted = own if others.weight is None or others.is_binary else others.weight.unsqueeze(-2) * own
+        assert others.scale is not None
+        pull = Pull(coefficients(others.scale, along, weighted))
+        return value, pull.times(torch.ones_like(value) / count)
 
     def terms(
         self,
-        embeddings: Float[Tensor, "*sets n d"],
+        x: Float[Tensor, "*sets n d"],
         others: Others,
         draw: Circles,
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        along, gap, _ = self._gaps(embeddings, others, draw)
+        along, gap, _ = self._gaps(x, others, draw)
         own = self._own(gap, others)
         terms = own.square().sum(dim=-2) / (2 * len(draw))
         if left is None:
@@ -150,14 +159,15 @@ class Sliced(Objective):
         weighted = left.unsqueeze(-2) * own
         share: Tensor | float = 1 / gap.shape[-1]
         if others.weight is not None:
-            share = (others.weight / (others.weight.sum(dim=-1, keepdim=True) + others.fixed)).unsqueeze(-2)
+            share = (others.weight / others.after_fixed(others.weight).sum(dim=-1, keepdim=True)).unsqueeze(-2)
         weighted = weighted - share * weighted.sum(dim=-1, keepdim=True)  # the mean angle moves with each of them
+        assert others.scale is not None
         return terms, Pull(
-            coefficients(embeddings, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
+            coefficients(others.scale, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
         )
 
     def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
-        return others.mass + others.fixed
+        return others.mass_with_fixed
 
     def pull_back(
         self, pull: Pull, draw: Circles, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
@@ -165,21 +175,21 @@ class Sliced(Objective):
         return combine(pull.vectors, draw, d, scale if pull.scale is None else scale * pull.scale)
 
     def _gaps(
-        self, embeddings: Tensor, others: Others, circles: Circles
+        self, x: Tensor, others: Others, circles: Circles
     ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"], Float[Tensor, "*sets m"] | None]:
         """The points' coordinates on the circles, how far all angles are from even spacing, and all weights.
 
-        Fixed points come first, then those of the ranks.
+        Fixed points come first, then those of the ranks. Coordinates and gaps are zero where weights are.
         """
-        along = coordinates(embeddings, circles)
-        if others.mask is not None:
+        along = coordinates(x, circles)
+        if others.is_weighted and others.mask is not None:  # other rows of weight zero are zeros
             along = torch.where(others.mask[..., None, None, :], along, 0)
         angles = others.ranks.columns(_angles(along))
         weight = None if others.weight is None else others.ranks.columns(others.weight)
         if others.against is not None:
             angles = torch.cat([_angles(coordinates(others.against, circles)), angles], dim=-1)
-            weight = None if weight is None else pad(weight, (others.fixed, 0), value=1.0)
-        return along, gaps(angles, weight), weight
+            weight = None if weight is None else others.after_fixed(weight)
+        return along, gaps(angles, weight > 0 if weight is not None and others.is_binary else weight), weight
 
     def _own(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
         """The gaps of the points of this process."""
@@ -212,14 +222,33 @@ class SSW(Sliced):
     ) -> None:
         super().__init__(circles, axis_aligned=axis_aligned, generator=generator, gather=gather)
 
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: Circles, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        fused = super().fused(embeddings, draw, needs_grad)
+        return None if fused is None else _squared_distance(*fused, 1 / embeddings.shape[-2] ** 2)
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        value, pull = super().loss(embeddings, others, draw, needs_grad)
-        factor = 2 / (2 * math.pi) ** 2
-        if pull is not None:
-            pull = pull.times(torch.full_like(value, factor))
-        cubes = others.mass if others.weight is None else others.ranks.sum(others.weight.pow(3).sum(dim=-1))
-        return value * factor + (cubes + others.fixed) / (12 * self.count(others) ** 3), pull
+        value, pull = super().loss(x, others, draw, needs_grad)
+        count = self.count(others)
+        cubes = count if others.is_binary else others.power_sum(3) + others.fixed_mass
+        return _squared_distance(value, pull, cubes / count**3)
 
     terms = Objective.terms  # none: a squared distance to the uniform distribution is no mean over points
+
+
+def _squared_distance(
+    value: Float[Tensor, "*sets"], pull: Pull | None, cubes: Float[Tensor, "*sets"] | float
+) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+    """The squared distance to the uniform distribution, in turns, from half that to even spacing in radians.
+
+    Args:
+        value: The latter.
+        pull: Of its gradient.
+        cubes: The sum of the cubes of the points' parts of the whole: even spacing is that far from uniform, times 12.
+    """
+    factor = 2 / (2 * math.pi) ** 2
+    pull = None if pull is None else pull.times(torch.full_like(value, factor))
+    return value * factor + cubes / 12, pull

@@ -3,7 +3,6 @@ r"""The determinant of the kernel matrix as an objective: the volume that the po
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from unclump._precision import apart, narrow, push_aside, widen
 from unclump.distributed.ranks import Gather
@@ -13,7 +12,6 @@ from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.objectives.energy import RBF, check_finite_self
-from unclump.ops.project import unit_rows
 
 
 def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
@@ -59,19 +57,19 @@ class LogDet(Objective):
         self.kernel, self.relative = kernel, Relative(kernel)
 
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        x, inverse_norms = unit_rows(embeddings)
         table = others.ranks.rows(x)
         table = table if others.against is None else torch.cat([others.against, table], dim=-2)
-        mask = None if others.mask is None else pad(others.ranks.columns(others.mask), (others.fixed, 0), value=True)
+        weight = None if others.weight is None else others.after_fixed(others.ranks.columns(others.weight))
+        mask = None if weight is None else weight > 0
         value, gradient = _log_det(table, self.relative, mask)
         count = value.new_tensor(table.shape[-2]) if mask is None else mask.sum(dim=-1)
         first = others.fixed + others.ranks.before
         own = gradient[..., first : first + x.shape[-2], :]
         value = narrow(value / count - self.kernel.log_self, x.dtype)
         own = narrow(own / count[..., None, None], x.dtype)
-        return value, Pull(tangent(x, own), inverse_norms)
+        return value, Pull(tangent(x, own), others.scale)
 
 
 def _log_det(

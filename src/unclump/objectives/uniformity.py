@@ -1,13 +1,12 @@
 r"""Alignment and uniformity of contrastive learning: like points together, all points apart."""
 
-from dataclasses import replace
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_number, check_points, check_positive
+from unclump._precision import widen
 from unclump.distributed.ranks import Gather
 from unclump.kernels import Gaussian, Kernel, Relative
 from unclump.objectives._base import Objective
@@ -112,32 +111,40 @@ class Uniformity(Objective):
                 f"{f't={t:g}' if kernel is None else kernel}; use t <= 175, or MaxMin, which is the limit of large t"
             )
 
+    def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
+        return super().normalise(self._wide_enough(x))
+
+    def fused(
+        self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
+    ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
+        x = self._wide_enough(embeddings)
+        if (fused := fused_mean_over_pairs(x, self.relative, needs_grad=needs_grad)) is None:
+            return None
+        mean, gradient = fused
+        n, pairs = x.shape[-2], float(x.shape[-2] * (x.shape[-2] - 1))
+        pull = None if gradient is None else Pull(gradient).times(torch.full_like(mean, pairs))
+        return self._log_mean(mean * pairs, pairs, float(n), pull)
+
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        # A sharp kernel may underflow in single precision for all pairs at once, where no pair with itself counts.
-        if embeddings.dtype == torch.float32 and not self.diagonal and self.least < 1e-30:
-            value, pull = self._log_mean(embeddings.double(), _doubled(others), needs_grad)
-            if pull is not None and pull.scale is not None:
-                pull = Pull((pull.vectors * pull.scale).float())
-            return value.float(), pull
-        return self._log_mean(embeddings, others, needs_grad)
+        sums, pull = sums_among(x, self.relative, others, None, needs_grad)
+        return self._log_mean(total_among(sums, others), pairs_among(others), others.power_sum(2), pull)
 
     def _log_mean(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, needs_grad: bool
+        self, total: Float[Tensor, "*sets"], pairs: Tensor | float, itself: Tensor | float, pull: Pull | None
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        pairs, itself = pairs_among(others), others.squares if self.diagonal else 0.0  # with itself it is one
-        fused = fused_mean_over_pairs(embeddings, self.relative, needs_grad=needs_grad) if others.is_alone else None
-        if fused is not None:
-            total = pairs * fused[0] + itself
-            pull = None if fused[1] is None else Pull(fused[1]).times(pairs / total)
-        else:
-            sums, pull = sums_among(embeddings, self.relative, others, None, needs_grad)
-            total = total_among(sums, others) + itself
-            pull = None if pull is None else pull.times(1 / total)
-        return torch.log(total / (pairs + itself)) + self.log_self, pull
+        """The logarithm of a sum over so many pairs as a mean, and its gradient from that of the sum.
 
+        With the diagonal, the pairs of points with themselves count, for which the kernel is one.
+        """
+        if self.diagonal:
+            total, pairs = total + itself, pairs + itself
+        return torch.log(total / pairs) + self.log_self, None if pull is None else pull.times(1 / total)
 
-def _doubled(others: Others) -> Others:
-    against, weight = (None if part is None else part.double() for part in (others.against, others.weight))
-    return replace(others, against=against, weight=weight)
+    def _wide_enough(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
+        """The rows in double precision where a sharp kernel may underflow in single for all pairs at once.
+
+        Where the pair of each point with itself counts, the sum does not vanish.
+        """
+        return widen(x) if x.dtype == torch.float32 and not self.diagonal and self.least < 1e-30 else x

@@ -5,12 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_points
 from unclump.geometry.sphere import tangent
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
-from unclump.ops.project import project, unit_rows
+from unclump.ops.project import project
 
 
 def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
@@ -29,9 +28,10 @@ def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, 
         >>> negative_spherical_variance(torch.eye(4))  # the mean has length 1/2
         tensor(-0.5000)
     """
-    check_points(x)
-    length: Tensor = vector_norm(project(x).mean(dim=-2), dim=-1)
-    return length - 1
+    objective = SphericalVariance()
+    objective.fewest = 1
+    result: Tensor = objective(x)
+    return result
 
 
 class SphericalVariance(Objective):
@@ -41,16 +41,15 @@ class SphericalVariance(Objective):
     supports_second_derivatives = True
 
     def loss(
-        self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
+        self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        x, inverse_norms = unit_rows(embeddings)
         mean = self._mean(x, others)
         length = vector_norm(mean, dim=-1, keepdim=True)
         if not needs_grad:
             return length.squeeze(-1) - 1, None
         direction = mean / length.masked_fill(length == 0, torch.inf)
         gradient = self._weights(others) * direction.unsqueeze(-2)
-        return length.squeeze(-1) - 1, Pull(tangent(x, gradient.expand_as(x)), inverse_norms)
+        return length.squeeze(-1) - 1, Pull(tangent(x, gradient.expand_as(x)), others.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
         length: Tensor = vector_norm(self._mean(project(embeddings), others), dim=-1)
@@ -58,7 +57,7 @@ class SphericalVariance(Objective):
 
     def _weights(self, others: Others) -> Float[Tensor, "*sets n 1"] | float:
         """The share of every point in the mean of all, the fixed ones among them."""
-        mass = others.mass + others.fixed
+        mass = others.mass_with_fixed
         if others.weight is None or not isinstance(mass, Tensor):
             return 1 / mass
         return (others.weight / mass.unsqueeze(-1)).unsqueeze(-1)
@@ -69,5 +68,5 @@ class SphericalVariance(Objective):
         own = own if others.ranks.size == 1 else others.ranks.sum(own)
         if others.against is None:
             return own
-        mass = others.mass + others.fixed
+        mass = others.mass_with_fixed
         return own + others.against.sum(dim=-2) / (mass.unsqueeze(-1) if isinstance(mass, Tensor) else mass)

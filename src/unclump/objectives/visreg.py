@@ -3,7 +3,6 @@ r"""VISReg: embeddings like a standard normal sample, by their means, deviations
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import pad
 
 from unclump._checks import check_number
 from unclump._precision import apart
@@ -115,16 +114,16 @@ class VISReg(RawObjective):
 
     def _gaps(self, here: Float[Tensor, "*sets k n"], others: Others, count: Tensor) -> Float[Tensor, "*sets k m"]:
         """How far the projections of all points, fixed ones first, are from normal quantiles of their ranks."""
-        ranks, mask = others.ranks, others.mask
+        ranks = others.ranks
         points = torch.cat([here[..., : others.fixed], ranks.columns(here[..., others.fixed :])], dim=-1)
         place = torch.arange(1, points.shape[-1] + 1, dtype=here.dtype, device=here.device).expand_as(points)
         # By symmetry, on the half where the quantiles are accurate.
         quantile = torch.special.ndtri(torch.minimum(place, count + 1 - place) / (count + 1))
         quantile = torch.where(2 * place > count + 1, -quantile, quantile)
-        if mask is None:
+        if others.weight is None:
             order = points.argsort(dim=-1, stable=True)
             return points - torch.empty_like(points).scatter_(-1, order, quantile)
-        takes_part = pad(ranks.columns(mask), (others.fixed, 0), value=True).unsqueeze(-2)
+        takes_part = others.after_fixed(ranks.columns(others.weight)).unsqueeze(-2) > 0
         order = torch.where(takes_part, points, torch.inf).argsort(dim=-1, stable=True)
         return torch.where(takes_part, points - torch.empty_like(points).scatter_(-1, order, quantile), 0)
 

@@ -8,7 +8,7 @@ needed, nor a graph over the sort. Kept for the backward pass are the coefficien
 """
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from unclump._precision import exact_products
@@ -30,22 +30,34 @@ def _fake(angles: Tensor, weight: Tensor | None) -> Tensor:
 
 
 @register("even_spacing(Tensor angles, Tensor? weight) -> Tensor", _fake)
-def gaps(angles: Float[Tensor, "*sets k n"], weight: Float[Tensor, "*sets n"] | None) -> Float[Tensor, "*sets k n"]:
+def gaps(
+    angles: Float[Tensor, "*sets k n"], weight: Float[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None
+) -> Float[Tensor, "*sets k n"]:
     """How far each angle is from its place in the nearest evenly spaced configuration; zero where its weight is."""
     return unevenness(angles, None if weight is None else weight.unsqueeze(-2))
 
 
+def largest_entries(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n 1"]:
+    """The size of the largest entry of every row."""
+    return torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
+
+
 def coefficients(
-    x: Float[Tensor, "*sets n d"], along: Float[Tensor, "*sets k 2 n"], weight: Float[Tensor, "*sets k n"]
+    largest: Float[Tensor, "*sets n 1"], along: Float[Tensor, "*sets k 2 n"], weight: Float[Tensor, "*sets k n"]
 ) -> Float[Tensor, "*sets k 2 n"]:
     """The gradient of the weighted sum of all angles, in terms of both vectors of every circle.
 
     Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
+
+    Args:
+        largest: The largest entry of every point.
+        along: The points' coordinates on the circles.
+        weight: Of every angle.
     """
-    limits = torch.finfo(x.dtype)
-    largest = torch.maximum(x.amax(dim=-1), x.amin(dim=-1).neg_()).mul_(limits.eps)
-    largest.nan_to_num_().clamp_min_(16 / limits.max)  # rows of zeros, and masked ones, whose coordinates are zero
-    radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), largest.unsqueeze(-2))
+    limits = torch.finfo(along.dtype)
+    # Rows of zeros, and masked ones, have coordinates of zero.
+    precision = (largest * limits.eps).nan_to_num_().clamp_min_(16 / limits.max).mT
+    radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), precision)
     p, q = (along / radius.unsqueeze(-2)).unbind(dim=-2)
     turn = weight / radius
     return torch.stack([(turn * q).neg_(), turn * p], dim=-2)
@@ -70,6 +82,6 @@ def fused_distance(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
     """Half the squared distance to even spacing, averaged over points and circles, and the gradient's coefficients.
 
-    None where no compiled loop does it.
+    None where no compiled loop does it, or a row has no direction.
     """
     return loops.even_spacing(x, circles) if has_native(x) else None

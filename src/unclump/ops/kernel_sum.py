@@ -77,7 +77,7 @@ def fused_mean_over_pairs(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None] | None:
     """The mean of the kernel over ordered pairs of the embeddings' directions, and the gradient by the embeddings.
 
-    None where no compiled loop does it.
+    None where no compiled loop does it, or a row has no direction.
     """
     if not has_native(embeddings) or (code := loops.code_of(kernel, embeddings.dtype)) is None:
         return None

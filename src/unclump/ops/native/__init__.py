@@ -20,6 +20,9 @@ from unclump._library import function, is_loadable
 ENABLED = is_loadable()
 """Set to False by tests that compare both ways."""
 
+NO_DIRECTION = 3
+"""The status of a loop that met a row of zeros, for which it has no place."""
+
 _most_threads = torch.get_num_threads
 
 

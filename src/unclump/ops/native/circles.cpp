@@ -263,6 +263,7 @@ void combine_axes(const T* coefficients, Index n, const Index* axes, Index count
             } else {                                                                                                  \
                 coordinates_on_axes(x, n, d, axes, count, products, inverse.get(), threads);                          \
             }                                                                                                         \
+            require_directions(inverse.get(), n);                                                                     \
             *value = static_cast<T>(even_spacing(products, inverse.get(), n, count / 2, threads));                    \
         });                                                                                                           \
     }                                                                                                                 \

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.geometry.circles import Circles
-from unclump.ops.native import Loop, empty, failure, threads
+from unclump.ops.native import NO_DIRECTION, Loop, empty, failure, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
@@ -28,14 +28,20 @@ def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor
 
 def even_spacing(
     x: Float[Tensor, "*sets n d"], circles: Circles
-) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]]:
-    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient."""
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
+    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient.
+
+    None where a row has no direction.
+    """
     *sets, n, d = x.shape
     x, vectors, coefficients = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
     for table, target, value in zip(_each(x, 2), _each(coefficients, 3), _each(values, 0), strict=True):
-        if status := _SPACING[x.itemsize](table, *_addresses(vectors), target, value, *sizes):
+        status = _SPACING[x.itemsize](table, *_addresses(vectors), target, value, *sizes)
+        if status == NO_DIRECTION:
+            return None
+        if status:
             raise failure(status)
     return values, coefficients
 

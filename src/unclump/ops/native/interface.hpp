@@ -1,5 +1,5 @@
 // What Python sees: plain C functions, two of each, for float and for double. They return 0; 1 without memory;
-// 2 if a row number is out of range.
+// 2 if a row number is out of range; 3 if a row of zeros has no direction.
 #pragma once
 
 #include <cstdint>
@@ -23,5 +23,7 @@ int guarded(const Body& body) {
         return 1;
     } catch (const std::out_of_range&) {
         return 2;
+    } catch (const std::domain_error&) {
+        return 3;
     }
 }

@@ -32,6 +32,7 @@ template <class T>
 T mean_over_pairs(const Kernel& kernel, const T* embeddings, Index n, Index d, T* gradient, Index threads) {
     Buffer<T> x(n * d), inverse(n);
     project_rows(embeddings, x.get(), inverse.get(), n, d, threads);
+    require_directions(inverse.get(), n);
     const Table<T> points{x.get(), n, {}};
     const KernelSum<T> pass(kernel, points, nullptr, d, 0, gradient != nullptr, threads);
     const double pairs = static_cast<double>(n) * static_cast<double>(n - 1);

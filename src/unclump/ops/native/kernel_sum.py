@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
-from unclump.ops.native import Loop, check_alike, empty, failure, threads
+from unclump.ops.native import NO_DIRECTION, Loop, check_alike, empty, failure, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
@@ -74,13 +74,19 @@ def _is_tame(kernel: Kernel, dtype: torch.dtype) -> bool:
 
 def mean_over_pairs(
     embeddings: Float[Tensor, "*sets n d"], code: Code, *, needs_grad: bool
-) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None]:
-    """The mean of the kernel over ordered pairs of the embeddings' directions; and its gradient by the embeddings."""
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None] | None:
+    """The mean of the kernel over ordered pairs of the embeddings' directions; and its gradient by the embeddings.
+
+    None where a row has no direction.
+    """
     x = embeddings.contiguous()
     *sets, n, d = x.shape
     values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
-    if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD)):
+    status = _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, *code, threads(n * n, at_least=_A_THREAD))
+    if status == NO_DIRECTION:
+        return None
+    if status:
         raise failure(status)
     return values, gradient
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump.ops.native import Loop, check_alike, empty, failure, has_native, threads
+from unclump.ops.native import NO_DIRECTION, Loop, check_alike, empty, failure, has_native, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
 _DISTANCES = {"chordal": 0, "geodesic": 1, "squared": 2}
@@ -41,7 +41,7 @@ def fused_mean_of_nearest(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"] | None] | None:
     """Minus the mean distance, or its logarithm, of the embeddings' directions to the nearest other, in one pass.
 
-    With the gradient by the embeddings; None where no loop does it.
+    With the gradient by the embeddings; None where no loop does it, or a row has no direction.
     """
     if not has_native(embeddings):
         return None
@@ -50,7 +50,10 @@ def fused_mean_of_nearest(
     values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     addresses = x.data_ptr(), values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * n, at_least=_A_THREAD)
-    if status := _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several):
+    status = _MEAN[x.itemsize](*addresses, math.prod(sets), n, d, _DISTANCES[distance], logarithm, several)
+    if status == NO_DIRECTION:
+        return None
+    if status:
         raise failure(status)
     return values, gradient
 
@@ -68,8 +71,11 @@ def fused_quantisation_error(
     values, gradient = x.new_empty(sets), empty(x.shape, x.dtype) if needs_grad else None
     results = values.data_ptr(), None if gradient is None else gradient.data_ptr()
     several = threads(n * len(samples), at_least=_A_THREAD)
-    if status := _ERROR[x.itemsize](
+    status = _ERROR[x.itemsize](
         x.data_ptr(), samples.data_ptr(), *results, math.prod(sets), n, len(samples), d, several
-    ):
+    )
+    if status == NO_DIRECTION:
+        return None
+    if status:
         raise failure(status)
     return values, gradient

@@ -60,6 +60,7 @@ double mean_of_nearest(const T* embeddings, Index n, Index d, Distance distance,
     Buffer<double> terms(n);
     Buffer<Slopes> slopes(n);
     project_rows(embeddings, x.get(), inverse.get(), n, d, threads);
+    require_directions(inverse.get(), n);
     NearestSearch<T>(x.get(), n, nullptr, n, d, nullptr, 0, threads).find(1, index.get(), r2.get());
     in_parallel(n, threads, [&](Index start, Index stop) {
         for (Index i = start; i < stop; ++i) {
@@ -101,6 +102,7 @@ double quantisation_error(const T* embeddings, Index n, const T* drawn, Index m,
     Buffer<double> terms(m);
     Buffer<Slopes> slopes(m);
     project_rows(embeddings, x.get(), inverse.get(), n, d, threads);
+    require_directions(inverse.get(), n);
     project_rows(drawn, samples.get(), unused.get(), m, d, threads);
     NearestSearch<T>(samples.get(), m, x.get(), n, d, nullptr, n, threads).find(1, index.get(), r2.get());
     in_parallel(m, threads, [&](Index start, Index stop) {

@@ -78,6 +78,14 @@ void project_rows(const T* x, T* y, T* inverse, Index n, Index d, Index threads)
     });
 }
 
+// Stops a loop that has no place for rows of zeros: their inverse norms are zero.
+template <class T>
+void require_directions(const T* inverse, Index n) {
+    for (Index i = 0; i < n; ++i) {
+        if (inverse[i] == 0) throw std::domain_error("a row of zeros");
+    }
+}
+
 template <class T>
 void project_rows_back(const T* y, const T* inverse, const T* grad, T* result, Index n, Index d, Index threads) {
     in_parallel(n, threads, [=](Index start, Index stop) {
