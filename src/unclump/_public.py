@@ -79,6 +79,7 @@ from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
 from unclump.tables.files import Table, load, save
 from unclump.tables.health import Health, health
+from unclump.tables.sources import as_table
 from unclump.tables.transform import Isotropy
 
 __all__ = [
@@ -124,6 +125,7 @@ __all__ = [
     "alignment",
     "alpha_req",
     "angle",
+    "as_table",
     "axis_circles",
     "bingham_test",
     "chord",

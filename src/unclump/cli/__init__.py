@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     try:
-        with report_bus_errors(args.command):
+        with report_bus_errors(args.command or "help"):
             return args.run(args) or 0
     except KeyboardInterrupt as interrupt:
         print(f"unclump {args.command}: interrupted{interrupt}", file=sys.stderr)

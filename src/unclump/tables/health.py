@@ -24,6 +24,7 @@ References:
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,7 +33,6 @@ from scipy import stats
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._arrays import as_tensor
 from unclump._checks import check_count, check_generator, check_table
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of
@@ -50,6 +50,7 @@ from unclump.tables.findings import Health, fingerprint
 from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
+from unclump.tables.sources import as_table
 from unclump.tables.survey import Survey, survey
 from unclump.tables.verdict import Evidence, Verdict, verdict
 
@@ -61,8 +62,9 @@ _SIMULATIONS = 999
 
 
 def health(
-    points: Float[Tensor, "n d"] | Float[np.ndarray, "n d"],
+    points: Any,
     *,
+    sentences: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
     frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None = None,
     exact: bool = False,
@@ -76,8 +78,10 @@ def health(
     sample, and of 40 bytes a row; `points` may be a memory map. Without, time is O(n^2 d), and memory O(n d).
 
     Args:
-        points: Rows of any norm, torch or NumPy, at least two of them with a direction. They are not modified.
-        names: The names of the rows, printed beside their numbers.
+        points: Rows of any norm, at least two of them with a direction: torch or NumPy, or whatever else `as_table`
+            takes, data frames and models among it. They are not modified.
+        sentences: What `points` encodes, if it is a model that encodes sentences.
+        names: The names of the rows, printed beside their numbers; None for those that `points` has.
         frequencies: How often each row is used, in any unit; None takes the rows to be sorted by falling frequency.
         exact: Search for the neighbours of all rows, however many there are.
         sample: Search for the neighbours of so many rows; None is all up to 1.5e12 / (n d) rows, and a sample of 6e11 /
@@ -93,7 +97,8 @@ def health(
         >>> print(result.verdict)
         duplicates: 2 rows are equal, in 1 group
     """
-    points = as_tensor(points)
+    table = as_table(points, sentences=sentences)
+    points, names = table.points, table.names if names is None else names
     check_table(points, at_least=2)
     check_generator(generator)
     if sample is not None:

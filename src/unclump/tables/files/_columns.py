@@ -93,7 +93,7 @@ def _is_dictionary(column: Any) -> bool:
 def _is_string(kind: Any) -> bool:
     types = pyarrow().types
     kind = kind.value_type if types.is_dictionary(kind) else kind
-    return bool(types.is_string(kind) or types.is_large_string(kind))
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_list(kind: Any) -> bool:
