@@ -2,6 +2,7 @@
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -9,15 +10,18 @@ from pathlib import Path
 import pytest
 
 import unclump
-from unclump._atomic_write import replace_file, replace_folder
+from unclump._atomic_write import replace_file, replace_folder, temporary_folder
 
 WRITER = """
 import sys
 from pathlib import Path
-from unclump._atomic_write import replace_file, replace_folder
+from unclump._atomic_write import replace_file, replace_folder, temporary_folder
 if sys.argv[1] == "file":
     with replace_file(Path(sys.argv[2])) as file:
         file.write(b"half"); file.flush(); print("writing", flush=True); sys.stdin.read()
+elif sys.argv[1] == "temporary":
+    with temporary_folder() as folder:
+        (folder / "part").write_bytes(b"half"); print("writing", flush=True); sys.stdin.read()
 else:
     with replace_folder(Path(sys.argv[2])) as folder:
         (folder / "part").write_bytes(b"half"); print("writing", flush=True); sys.stdin.read()
@@ -30,7 +34,7 @@ def writer(tmp_path):
     processes = []
 
     def start(kind):
-        environment = os.environ | {"PYTHONPATH": str(Path(unclump.__file__).parents[1])}
+        environment = os.environ | {"PYTHONPATH": str(Path(unclump.__file__).parents[1]), "TMPDIR": str(tmp_path)}
         command = [sys.executable, "-c", WRITER, kind, str(tmp_path / "a")]
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         processes.append(process)
@@ -47,7 +51,7 @@ def names(folder):
     return sorted(entry.name for entry in folder.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["file", "folder"])
+@pytest.mark.parametrize("kind", ["file", "folder", "temporary"])
 def test_what_a_killed_writer_left_is_removed_by_the_next_write(kind, writer, tmp_path):
     process = writer(kind)
     process.send_signal(signal.SIGKILL)
@@ -67,6 +71,16 @@ def test_what_a_living_writer_is_at_stays(kind, writer, tmp_path):
     process.communicate()
     assert process.returncode == 0
     assert names(tmp_path) == ["a", "b"]
+
+
+def test_a_temporary_folder_is_private_and_gone_afterwards(monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        assert folder.parent == tmp_path
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        with temporary_folder():
+            assert folder.exists()
+    assert names(tmp_path) == []
 
 
 def test_nothing_else_is_removed(tmp_path):

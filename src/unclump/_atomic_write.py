@@ -9,6 +9,7 @@ import re
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -62,6 +63,20 @@ def replace_folder(path: Path) -> Iterator[Path]:
     sync_folder(path.parent)
 
 
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Create a folder among the system's temporary files, for this user alone, that does not outlast the block."""
+    parent = Path(tempfile.gettempdir())
+    remove_abandoned(parent)
+    folder, handle = _create_folder(parent / "unused", mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        if handle is not None:
+            os.close(handle)
+
+
 def remove_abandoned(folder: Path) -> None:
     """Remove the temporary files and folders of processes that were killed: those that nobody holds a lock on."""
     if fcntl is None:
@@ -95,11 +110,11 @@ def _create_file(path: Path) -> tuple[Path, BinaryIO]:
         file.close()
 
 
-def _create_folder(path: Path) -> tuple[Path, int | None]:
-    """Create a temporary folder; the handle that is returned holds its lock."""
+def _create_folder(path: Path, *, mode: int = 0o777) -> tuple[Path, int | None]:
+    """Create a temporary folder beside `path`; the handle that is returned holds its lock."""
     while True:
         temporary = _temporary_path(path)
-        temporary.mkdir()
+        temporary.mkdir(mode)
         if fcntl is None:
             return temporary, None
         handle = os.open(temporary, os.O_RDONLY)

@@ -5,9 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +45,3 @@ def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> 
     if "error" in answer:
         raise FileError(escape_unprintable(str(answer["error"]))[:300])
     return answer
-
-
-@contextmanager
-def temporary_npy() -> Iterator[Path]:
-    """The path of a file that does not outlast the block; what is mapped from it does."""
-    with tempfile.TemporaryDirectory(prefix="unclump-") as folder:
-        yield Path(folder) / "table.npy"

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from unclump._atomic_write import temporary_folder
 from unclump._text import FileError
 from unclump.tables.files import arrays
-from unclump.tables.files._child import ask, temporary_npy
+from unclump.tables.files._child import ask
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_no_tensor, check_shape
 
@@ -33,7 +34,8 @@ def read(path: Path, tensor: str | None) -> Table:
     if head[:4] in _FLAT:
         points = _read_flat(path, head)
     else:
-        with temporary_npy() as copy:
+        with temporary_folder() as folder:
+            copy = folder / "table.npy"
             ask("faiss-cpu", "faiss", "read_faiss", path, str(copy))
             points = arrays.read(copy, None).points
     return Table(points, source=make_source(path, FORMAT, points))

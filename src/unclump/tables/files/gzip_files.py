@@ -1,12 +1,12 @@
 """gzip: decompressed into a temporary file, which is then read by its own format; read, not written."""
 
 import gzip
-import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from unclump._atomic_write import temporary_folder
 from unclump._text import FileError, describe_error
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_ratio
@@ -18,8 +18,8 @@ MAGIC = b"\x1f\x8b"
 
 def read(path: Path, tensor: str | None, read_inner: Callable[[Path, str | None], Table]) -> Table:
     """Decompress `words.csv.gz` and read it as `words.csv`; on disk rather than in memory, and no bombs."""
-    with tempfile.TemporaryDirectory(prefix="unclump-") as folder:
-        inner = Path(folder) / (path.stem if path.suffix.lower() == ".gz" else path.name)
+    with temporary_folder() as folder:
+        inner = folder / (path.stem if path.suffix.lower() == ".gz" else path.name)
         _decompress(path, inner)
         with open(inner, "rb") as file:
             if file.read(2) == MAGIC:

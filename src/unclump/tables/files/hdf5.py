@@ -3,8 +3,9 @@
 from dataclasses import replace
 from pathlib import Path
 
+from unclump._atomic_write import temporary_folder
 from unclump.tables.files import arrays
-from unclump.tables.files._child import ask, temporary_npy
+from unclump.tables.files._child import ask
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import Entry, check_shape, choose_names, choose_table
 
@@ -21,7 +22,8 @@ def read(path: Path, tensor: str | None) -> Table:
     n, d = entries[key].shape
     check_shape(n, d)
     names_key = choose_names([name for name, entry in entries.items() if entry == Entry((n,), "text")])
-    with temporary_npy() as copy:
+    with temporary_folder() as folder:
+        copy = folder / "table.npy"
         answer = ask(*_PACKAGE, "read_hdf5", path, str(copy), key, names_key or "")
         points = arrays.read(copy, None).points
     return replace(Table(points, answer["names"]), source=make_source(path, FORMAT, points, tensor=key))
