@@ -8,7 +8,8 @@
 
 All use Adam, clipping at norm one, warm-up and cosine decay. Runs with the same seed see the same batches, so that
 differences to the run without a term are paired. A second part trains the language model on tables of other sizes, at
-the recommended weight.
+the recommended weight: beyond 10,000 rows, most of which no batch has, times the root of 10,000 / rows where the term
+is of drawn rows, or a share.
 
 `Balanced` adds a share of the task's gradient norm instead of a weighted term: its weights are shares.
 Writes results/weights.json, results/weights.png and docs/weights_results.md.
@@ -33,6 +34,7 @@ FULL = {"seeds": 3, "rows": 2000, "steps": [400, 400, 600], "sizes": [1000, 10_0
 QUICK = {"seeds": 2, "rows": 60, "steps": [3, 3, 3], "sizes": [40], "size_steps": 2}
 SENTENCES, FEW = 32, 8  # in a batch of the language model; few where tables may be large
 AT_MOST = 1024  # rows drawn for a step of a pairwise objective
+LARGE = 10_000  # rows beyond which weights fall
 
 
 def objective(name, draw):
@@ -42,6 +44,16 @@ def objective(name, draw):
         "Uniformity": lambda: uc.Uniformity(t=2.0),
     }
     return kinds[name.removeprefix("Balanced ")]()
+
+
+def weight_at(name, rows):
+    """The recommended weight for a table of so many rows.
+
+    A row that no batch has gets a gradient of the order 1 / rows from the softmax. Adam makes steps of the gradient's
+    root mean square: that of a row drawn now and then falls with the root of rows, and so does that of a share.
+    """
+    falls = name != "Sliced"  # which sees all rows, and falls by itself
+    return round(RECOMMENDED[name] * min(1.0, (LARGE / rows) ** 0.5 if falls else 1.0), 6)
 
 
 def term(name, weight, seed):
@@ -120,7 +132,7 @@ def settings(results):
                        for factor in AROUND for seed in seeds]  # fmt: skip
     for size in results["sizes"]:
         fixed = {"training": "language model", "steps": results["size_steps"], "rows": size, **shared, "sentences": FEW}
-        chosen = {"none": 0.0, **RECOMMENDED}
+        chosen = {"none": 0.0} | {name: weight_at(name, size) for name in RECOMMENDED}
         listed += [{"regulariser": name, "weight": weight, "seed": seed, **fixed}
                    for name, weight in chosen.items() for seed in seeds]  # fmt: skip
     return listed
@@ -148,7 +160,7 @@ def summarise(results, records):
     summary = {"recommended": RECOMMENDED, "trainings": {}, "sizes": {}}
     parts = [(training, where(records, training=training, steps=steps, rows=results["rows"]), AROUND)
              for training, steps in zip(TRAININGS, results["steps"], strict=True)]  # fmt: skip
-    parts += [(size, where(records, rows=size, steps=results["size_steps"]), [1.0]) for size in results["sizes"]]
+    parts += [(size, where(records, rows=size, steps=results["size_steps"]), []) for size in results["sizes"]]
     for key, part, factors in parts:
         target = summary["trainings" if key in TRAININGS else "sizes"]
         without = where(part, regulariser="none")
@@ -159,13 +171,10 @@ def summarise(results, records):
             "noise": spread_of(part, "score"),
         }
         for name, weight in RECOMMENDED.items():
+            at = [round(weight * factor, 6) for factor in factors] if key in TRAININGS else [weight_at(name, key)]
             entry[name] = [
-                {"weight": round(weight * factor, 6)}
-                | {
-                    measure: compared(part, name, round(weight * factor, 6), measure)
-                    for measure in ("score", "variance")
-                }
-                for factor in factors
+                {"weight": one} | {measure: compared(part, name, one, measure) for measure in ("score", "variance")}
+                for one in at
             ]
     return summary
 
@@ -236,7 +245,8 @@ variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
     parts.append(
         f"""## Tables of other sizes
 
-The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights:
+The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights; beyond {LARGE:,} rows
+times √({LARGE:,} / rows), but for `Sliced`:
 
 {table}
 
@@ -252,7 +262,7 @@ def conclusion(summary):
     for group in ("trainings", "sizes"):
         for key, entry in summary[group].items():
             for name, best in RECOMMENDED.items():
-                at = next(one for one in entry[name] if one["weight"] == best)
+                at = entry[name][0] if group == "sizes" else next(one for one in entry[name] if one["weight"] == best)
                 where = f"{name} in {key}" if group == "trainings" else f"{name} with {int(key):,} rows"
                 worse += [where] if at["score"][0] > entry["noise"] else []
                 flat += [where] if at["variance"][0] <= 0 else []

@@ -75,6 +75,18 @@ def test_an_objective_without_a_gradient_adds_nothing():
     assert_close(gradient, task)
 
 
+def test_a_sparse_gradient_stays_sparse_and_only_its_rows_get_a_share(points):
+    x, tokens, balanced = points(8, 4), torch.tensor([6, 1, 6, 3]), uc.Balanced(uc.KoLeo(), share=0.25)
+    table = x.clone().requires_grad_()
+    task = torch.linspace(-1, 2, 16, dtype=x.dtype).view(4, 4)
+    (torch.nn.functional.embedding(tokens, balanced(table), sparse=True) * task).sum().backward()
+    assert table.grad.is_sparse
+    gradient, (_, push) = table.grad.to_dense(), uc.KoLeo().value_and_gradient(x)
+    rows, own = torch.tensor([1, 3, 6]), torch.stack([task[1], task[3], task[0] + task[2]])
+    assert_close(gradient[rows], own + 0.25 * vector_norm(own) * push[rows] / vector_norm(push[rows]))
+    assert not gradient[[0, 2, 4, 5, 7]].any()
+
+
 def test_rows_of_half_precision_keep_their_type(points):
     x = points(6, 4).half()
     _, gradient = gradient_of_task(x, uc.Balanced(uc.KoLeo()))

@@ -8,7 +8,7 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
-from tests.cases import INPUTS, OBJECTIVES, value_and_gradient
+from tests.cases import FEW, INPUTS, OBJECTIVES, value_and_gradient
 from tests.finite_table import KEEPS_DUPLICATES, is_finite, separation_after
 from unclump.ops import native
 
@@ -97,6 +97,14 @@ def test_dispersed_points_are_better_than_clumped_ones(name, points):
     spread = points(40, 4)
     clumped = uc.project(spread + 8 * spread[:1])
     assert OBJECTIVES[name]()(spread) < OBJECTIVES[name]()(clumped)
+
+
+@pytest.mark.parametrize("name", [name for name in FEW if not name.startswith(("KoLeo", "MaxMin", "Lloyd", "LogDet"))])
+def test_a_clump_of_ten_times_as_many_rows_is_worth_the_same(name, generator):
+    """Those that are left out look at nearest points, or at a volume, of which many rows leave less."""
+    clump = uc.PowerSpherical(torch.eye(8)[0], torch.tensor(20.0)).sample((2000,), generator=generator)
+    few, many = (OBJECTIVES[name]()(clump[:n]) for n in (200, 2000))
+    assert 0.8 < many / few < 1.25
 
 
 @each_objective

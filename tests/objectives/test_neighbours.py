@@ -82,7 +82,10 @@ def test_groups_are_the_mean_of_an_objective_each(points):
 
 
 def dinov3(x, k, group_size):
-    """DINOv3's loss: neighbours by inner products of a group's unit rows, 1e-8 added to differences and distances."""
+    """DINOv3's loss: neighbours by inner products of a group's unit rows, 1e-8 added to differences and distances.
+
+    For k = 1 and one group it is DINOv2's.
+    """
     terms = []
     for group in torch.nn.functional.normalize(x, eps=1e-8).split(group_size):
         products = (group @ group.T).fill_diagonal_(-1)
@@ -93,7 +96,7 @@ def dinov3(x, k, group_size):
 
 
 @pytest.mark.parametrize(("k", "group_size"), [(1, 12), (3, 12), (1, 4), (2, 6)])
-def test_koleo_is_that_of_dinov3(k, group_size, points):
+def test_koleo_is_that_of_dinov2_and_dinov3(k, group_size, points):
     x = points(12, 5) * torch.linspace(0.5, 3, 12, dtype=torch.float64).unsqueeze(1)
     found = value_and_gradient(uc.KoLeo(k=k, group_size=group_size), x)
     for ours, theirs in zip(found, value_and_gradient(lambda x: dinov3(x, k, group_size), x), strict=True):

@@ -20,7 +20,8 @@ class Balanced(nn.Module):
 
     where g is the gradient that the task sends back. The share is the weight of the objective in units of the task: it
     means the same for every objective, number of rows, loss scale and batch size. Where the task has no gradient,
-    nothing moves. In evaluation, and where no gradient is needed, the embeddings pass unchanged.
+    nothing moves; of a sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the
+    embeddings pass unchanged.
 
     Args:
         objective: Whose gradient is added.
@@ -69,9 +70,21 @@ class _AddShare(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (direction,) = ctx.saved_tensors
-        norm = vector_norm(direction)
-        scale = ctx.share * vector_norm(grad.to(direction.dtype)) / torch.where(norm > 0, norm, torch.inf)
-        return grad + (scale * direction).to(grad.dtype), None, None
+        if not grad.is_sparse:
+            return _with_share(grad, direction, ctx.share), None, None
+        grad = grad.coalesce()
+        rows = grad.indices()
+        values = _with_share(grad.values(), direction[tuple(rows)], ctx.share)
+        added = torch.sparse_coo_tensor(rows, values, grad.shape, is_coalesced=True, check_invariants=False)
+        return added, None, None
+
+
+def _with_share(
+    grad: Float[Tensor, "*sets n d"], direction: Float[Tensor, "*sets n d"], share: float
+) -> Float[Tensor, "*sets n d"]:
+    norm: Tensor = vector_norm(direction)
+    scale: Tensor = share * vector_norm(grad.to(direction.dtype)) / torch.where(norm > 0, norm, torch.inf)
+    return grad + (scale * direction).to(grad.dtype)
 
 
 _add_share: Callable[[Tensor, Tensor, float], Tensor] = _AddShare.apply
