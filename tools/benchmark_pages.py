@@ -454,8 +454,8 @@ zero."""
 
 VERDICT = """# How the verdict was calibrated
 
-Written by `python tools/benchmark_pages.py` from what `python experiments/verdict.py` wrote to `results/`. The rules are
-in [Tables](tables.md)."""
+Written by `python tools/benchmark_pages.py` from what `python experiments/verdict.py` wrote to `results/`. The rules
+are in [Tables](tables.md)."""
 
 CODES = """# Codes that were found
 

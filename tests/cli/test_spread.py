@@ -339,15 +339,15 @@ def test_a_full_disk_and_a_kill_leave_the_old_file():
 @pytest.fixture
 def interrupted(monkeypatch):
     """Ctrl-C comes at the thirtieth step of the run."""
-    loss, calls = uc.Sliced.loss, []
+    draw, calls = uc.Sliced.draw, []
 
     def press(self, *given):
         calls.append(given)
         if len(calls) == 30:
             os.kill(os.getpid(), signal.SIGINT)
-        return loss(self, *given)
+        return draw(self, *given)
 
-    monkeypatch.setattr(uc.Sliced, "loss", press)
+    monkeypatch.setattr(uc.Sliced, "draw", press)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
