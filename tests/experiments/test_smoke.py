@@ -22,6 +22,7 @@ SMALLEST = {
     "kernels": {"angles": 8, "dimensions": [16, 32], "samples": 1000},
     "mmd": {"repeats": 3, "reference": 50, "tests": 2},
     "prototypes": {**FEW_EPOCHS, **ONE_ROW, "steps": 2, "seeds": 1, "set_seeds": 2, "random_seeds": 2},
+    "repair": {"documents": 150, "queries": 20},
     "riemannian": {"steps": 2},
     "sizes": {"points": [10]},
     "sliced_convergence": {"n": 20, "d": 4, "circles": 200, "tables": 5},

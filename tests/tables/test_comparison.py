@@ -44,7 +44,9 @@ def test_spearman_is_scipys_with_ties(points):
     judged = np.random.default_rng(1).integers(5, size=200).astype(float)
     figure = JudgedPairs(first, second, judged)
     cosines = (x[first] * x[second]).sum(dim=1)
-    assert value(figure, figure.score(changed(7 * x))) == pytest.approx(spearmanr(cosines, judged)[0], abs=1e-12)
+    assert value(figure, figure.score(changed(x * torch.linspace(0.1, 7, 50).unsqueeze(1)))) == pytest.approx(
+        spearmanr(cosines, judged)[0], abs=1e-12
+    )
 
 
 def test_recall_by_its_definition(points):
@@ -232,7 +234,7 @@ START = Compared(AS_IT_IS, "none", "", {"hubness": 2.0, "overlap": 1.0}, {}, {},
         ([result("a", hubness=1.5), result("b", hubness=1.2)], False, "b"),
         ([result("a", hubness=1.5), result("b", hubness=1.2, overlap=0.69)], False, "a"),
         ([result("a", hubness=1.5, half=0.6)], False, AS_IT_IS),
-        ([result("a", hubness=1.81, change=-0.19)], False, AS_IT_IS),
+        ([result("a", hubness=1.51, change=-0.49)], False, AS_IT_IS),
         ([result("a", hubness=2.5, change=0.5)], False, AS_IT_IS),
         ([result("a", "move", hubness=1.0)], False, AS_IT_IS),
         ([result("a", "move", hubness=1.0)], True, "a"),

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from unclump.tables.files import Table
 
 HELP = "move the rows of a table apart"
-DESCRIPTION = "Move the rows of a table apart; format, dtype, order and names stay the same."
+DESCRIPTION = (
+    "Move the rows of a table apart, each by itself; format, dtype, order and names stay the same. For tables that are "
+    "only looked up by index (token tables, codebooks, prototypes): queries cannot follow. unclump repair compares it "
+    "with maps, which queries can follow."
+)
 EXAMPLES = """examples:
   unclump spread words.npz -o spread.npz                        spread the whole table
   unclump spread words.npz --try-moves 5,10,20                  compare limits on moves; writes nothing

@@ -6,7 +6,7 @@ from unclump.tables.comparison import AS_IT_IS, Compared, Recommendation
 from unclump.tables.comparison_figures import Figure
 
 _KEPT = 0.7  # the share of old neighbours that a repair must keep, where nothing but neighbours and hubs is known
-_REMOVED = 0.1  # the share of the hubness that it must remove then
+_REMOVED = 0.25  # the share of the hubness that it must remove then
 
 Changes = Mapping[str, tuple[float, float, float]]
 
@@ -23,7 +23,7 @@ def verdict(changes: Changes, figure: Figure | None) -> str:
 def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: bool) -> Recommendation:
     """The method with the best figure of those that are better; without a figure, with the fewest hubs.
 
-    Without a figure it must remove a tenth of the hubness and keep 70 % of the neighbours. Rows moved one by one are
+    Without a figure it must remove a quarter of the hubness and keep 70 % of the neighbours. Rows moved one by one are
     recommended only for a table that is looked up by index. Where nothing helps, the table should stay as it is.
     """
     start, *others = methods

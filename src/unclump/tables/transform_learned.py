@@ -11,7 +11,7 @@ from unclump.tables.transform_moments import Rows, check_enough, row_blocks
 
 _BATCH = 2048  # rows in a step
 _MOST_ROWS = 2**17  # from which the batches are drawn
-_LR = 0.05
+_LR = 0.02
 
 
 def learn(
