@@ -1,9 +1,10 @@
-"""Write docs/speed.md, docs/precision.md and docs/codes_found.md from what the benchmarks wrote to results/.
+"""Write docs/speed.md, precision.md, verdict.md and codes_found.md from what the benchmarks wrote to results/.
 
 python tools/benchmark_pages.py [--check]
 """
 
 import argparse
+import collections
 import json
 import math
 import sys
@@ -296,6 +297,136 @@ Riemannian Adam, mean and best smallest angle over the starts, and the time of o
 {table(["objective", "mean", "best", "time"], rows)}"""
 
 
+def owner():
+    found = read("owner")
+    rows = []
+    for size, row in found["files"].items():
+        n, d, dtype = size.split("x")
+        searched = "all" if row["sampled"] is None else f"{row['sampled']:,}"
+        memory = [f"{row[key] / 1024:.2f} GiB" for key in ("own_mebibytes", "mebibytes", "file_mebibytes")]
+        rows.append([f"{int(n):,} x {d} {dtype}", f"{row['seconds']:.0f} s", *memory, searched])
+    figures = []
+    for name, compared in found["compared"].items():
+        label = f"{name}, {compared['sampled']:,} of {compared['n']:,} rows"
+        for figure, values in compared["figures"].items():
+            numbers = [values["exact"], values["sampled"], *(values["interval"] or [])]
+            if "angle" in figure:
+                numbers = [math.degrees(number) for number in numbers]
+            shown = [f"{number:.4g}" for number in numbers]
+            interval = f"{shown[2]} to {shown[3]}" if values["interval"] else ""
+            figures.append([label, figure.replace("_", " "), shown[0], shown[1], interval])
+            label = ""
+    differences = max(compared["largest_difference_of_others"] for compared in found["compared"].values())
+    return f"""## Measuring a large file
+
+`python benchmarks/owner.py`: `unclump measure` on files of clustered rows with two pairs of equal rows and one of near
+duplicates, all of which it found. Memory is the peak of the process: its own, and with the pages of the file that it
+maps. Of larger tables than 1.5e12 / d pairs, neighbours are searched for a sample of rows in the whole table.
+
+{table(["file", "time", "own memory", "with the file's pages", "file", "rows searched for"], rows)}
+
+What a sample gives beside all rows, with its 95 percent interval, angles in degrees. The share of the largest hub is
+that of the row which one half of the sample chose, judged by the other. All else is of the whole table in both: the
+largest difference of a rank, a variance or a cosine is {differences:.1g}, and the same rows are equal or near
+duplicates.
+
+{table(["table", "figure", "all rows", "sample", "interval"], figures)}"""
+
+
+def verdict():
+    found = read("verdict")
+    runs, summary = found["runs"], found["summary"]
+    whole = [run for run in runs if run.get("change") == "whole"]
+    figures = list(whole[0]["figures"])[2:]
+    real = [
+        [
+            run["table"],
+            f"{run['figures']['n']:,} x {run['figures']['d']}",
+            *(f"{run['figures'][name]:.3g}" for name in figures),
+        ]
+        for run in whole
+    ]
+    said = "\n".join(f"- **{run['table']}**: {run['text']}" for run in whole)
+    tables = len(whole)
+    hits = [
+        [f"`{fault}`", *(f"{strength}: {len(names)}/{tables}" for strength, names in strengths.items())]
+        for fault, strengths in summary["hits"].items()
+    ]
+    planted = [run for run in runs if run.get("fault")]
+    own = {run["table"]: set(run["findings"]) for run in whole}
+    others = collections.Counter(
+        (run["fault"], name)
+        for run in planted
+        for name in run["findings"]
+        if name != run["fault"] and name in summary["hits"] and not (run["table"] == "counts" and name == "norms")
+    )
+    beside = ", ".join(
+        f"`{name}` where `{fault}` was planted ({count})" for (fault, name), count in others.most_common()
+    )
+    alarms = [alarm for alarm in summary["alarms"] if not set(alarm[2]) <= own.get(alarm[0], set())]
+    true = len(summary["alarms"]) - len(alarms)
+    listed = "; ".join(f"{name}, {change}: {', '.join(faults)}" for name, change, faults in alarms) or "none"
+    return f"""## Tables as they are
+
+Words: GloVe 6B, the 50,000 most frequent. Tokens: the input embeddings of all-MiniLM-L6-v2. Sentences: 4,000 captions
+of Multi30k by the same model. Counts: words of Tatoeba and Multi30k by positive pointwise mutual information and a
+singular value decomposition.
+
+{said}
+
+{table(["table", "size", *figures], real)}
+
+## False alarms
+
+{summary["harmless"]} tables without a planted fault: the four, halves of 8,000 of their rows, rotated, with other
+norms, in float16, in another order, and uniform, Gaussian and clustered points. {true} times the verdict named what the
+table has by itself, above: norms that carry the frequency. False alarms: {len(alarms)} ({listed}).
+
+## Hits
+
+A fault is planted into 4,000 rows of each of the {tables} tables (of counts with unit norms) at five strengths; a cell
+says in how many the verdict named it. The strengths: rows without a direction; rows that are copies; ten copies turned
+by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, the others having a
+fiftieth of their deviation; the mean cosine; the share of the rows around whose centre twelve rows are put; constant
+dimensions; the correlation of norm and rank before rounding to ranks. Strengths on the near side of a threshold are
+meant to pass: 3 degrees, 70 percent, a mean cosine of 0.2 and 0.4, a correlation of 0.3 and 0.6.
+
+{table(["fault", "1", "2", "3", "4", "5"], hits)}
+
+Beside the planted fault it named: {beside or "nothing"}.
+
+## Where the thresholds come from
+
+{table(["fault", "threshold", "why there"], origins(whole))}"""
+
+
+def origins(whole):
+    """Why each threshold of the verdict is where it is, by the figures of whole tables."""
+    least, most = (
+        {name: extreme(run["figures"][name] for run in whole) for name in whole[0]["figures"]} for extreme in (min, max)
+    )
+    apart = f"different rows of the four tables are {least['smallest angle']:.1f} degrees apart or more"
+    norms = ", ".join(f"{run['table']} {run['figures']['norm correlation']:.2f}" for run in whole)
+    return [
+        ["`directions`", "NaN, infinite, or more than one row of zeros", "a single row of zeros is padding"],
+        ["`near-duplicates`", "1 degree", f"rounding to eight bits turns a row by less; {apart}"],
+        ["`rank`", "half of uniform points' effective rank", f"the four have {least['rank']:.2f} or more of it"],
+        [
+            "`cone`",
+            "mean cosine 0.5",
+            "there the direction that all rows share has half of their squared length; the four have "
+            f"{most['mean cosine']:.2f} at most",
+        ],
+        [
+            "`hubs`",
+            "5 percent of the rows, and ten times an even share",
+            f"the largest hub of the four is a neighbour of {most['largest hub']:.1%}",
+        ],
+        ["`dimensions`", "1 percent constant", f"the four have {most['constant dimensions']:.1%} at most"],
+        ["`norms`", "rank correlation 0.7, deviation a tenth of the mean", f"correlations of the four: {norms}"],
+    ]
+
+
 SPEED = """# How fast it is
 
 Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`, on two cores, without a GPU.
@@ -321,6 +452,11 @@ they are, so that they separate; and gradients that are not determined in float6
 vanishes (LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is
 zero."""
 
+VERDICT = """# How the verdict was calibrated
+
+Written by `python tools/benchmark_pages.py` from what `python experiments/verdict.py` wrote to `results/`. The rules are
+in [Tables](tables.md)."""
+
 CODES = """# Codes that were found
 
 Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`: searches from scratch,
@@ -330,8 +466,9 @@ without closed forms, without the catalogue."""
 def pages():
     """The text of every page, by its path."""
     parts = {
-        DOCS / "speed.md": (SPEED, steps, full_table, reference, memory, scaling, race),
+        DOCS / "speed.md": (SPEED, steps, full_table, reference, memory, owner, scaling, race),
         DOCS / "precision.md": (PRECISION, accuracy),
+        DOCS / "verdict.md": (VERDICT, verdict),
         DOCS / "codes_found.md": (CODES, tammes, code_moves, codes, thomson),
     }
     return {

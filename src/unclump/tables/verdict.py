@@ -22,14 +22,14 @@ _NEARER, _FARTHER = 0.9, 1.01  # of nearest angles, relative to those of uniform
 _SIGNIFICANT = 3  # standard deviations by which a mean nearest angle must differ from that of uniform points
 
 _SEPARATE = "unclump spread FILE --duplicates-only -o OUT"
-_SPREAD = "unclump spread FILE -o OUT"
+_COMPARE = "unclump repair FILE -o OUT"  # compares repairs, and writes the one that helps, if any
 FAULTS = {
     "directions": None,
     "duplicates": _SEPARATE,
     "near-duplicates": _SEPARATE,
-    "rank": _SPREAD,
-    "cone": _SPREAD,
-    "hubs": _SPREAD,
+    "rank": _COMPARE,
+    "cone": _COMPARE,
+    "hubs": _COMPARE,
     "dimensions": None,
     "norms": None,
 }

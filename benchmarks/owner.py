@@ -1,0 +1,133 @@
+"""Time and peak memory of `unclump measure` on large files, and how far a sample's figures are from exact ones.
+
+    python benchmarks/owner.py [--sizes 341000x100xfloat32,...] [--folder FOLDER] [--output results/owner.json]
+
+Files of clustered rows that lean to one direction, with two pairs of equal rows and one of near duplicates, are written
+into the folder, measured by the command line in a process of its own, and deleted. Memory is the peak of that process:
+its own, and with the pages of the file that it maps. A size that --output has already is measured again only if it is
+in --sizes.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import unclump as uc
+
+ROOT = Path(__file__).parent.parent
+SIZES = "341000x100xfloat32,1000000x384xfloat16,10000000x128xfloat16"
+BOTH = 60_000, 100, 6_000  # rows and dimensions of which all are measured, and a sample of so many
+FIGURES = ("median_nearest_angle", "mean_nearest_angle", "cone_angle", "hubness", "largest_hub")
+SHARED = ("spherical_variance", "effective_rank", "centred_rank", "rankme", "isoscore", "mean_cosine")
+_CHUNK = 50_000
+
+
+def write_table(path, n, d, dtype):
+    """Clusters of about fifty rows around a common lean."""
+    draw = np.random.default_rng(0)
+    table = np.lib.format.open_memmap(path, "w+", dtype, (n, d))
+    centres = draw.normal(size=(n // 50, d)).astype(np.float32)
+    lean = 0.3 * draw.normal(size=d).astype(np.float32)
+    for start in range(0, n, _CHUNK):
+        rows = min(_CHUNK, n - start)
+        noise = draw.normal(size=(rows, d)).astype(np.float32)
+        table[start : start + rows] = centres[draw.integers(0, len(centres), rows)] + 1.2 * noise + lean
+    table[7], table[n // 2], table[n // 3] = table[3], table[11], 1.001 * table[5]
+    table.flush()
+
+
+def measure(path):
+    """What the command line takes, and what it says."""
+    begin, own, total = time.perf_counter(), 0, 0
+    command = [sys.executable, "-m", "unclump", "measure", str(path), "--json", "--quiet"]
+    with tempfile.TemporaryFile() as out, subprocess.Popen(command, stdout=out) as process:
+        while process.poll() is None:
+            held = memory_of(process.pid)
+            own, total = max(own, held.get("RssAnon", 0)), max(total, held.get("VmRSS", 0))
+            time.sleep(0.05)
+        seconds = time.perf_counter() - begin
+        if process.returncode:
+            raise SystemExit(f"unclump measure ended with {process.returncode}")
+        out.seek(0)
+        said = json.load(out)
+    return {
+        "seconds": round(seconds, 1),
+        "own_mebibytes": own // 1024,
+        "mebibytes": total // 1024,
+        "file_mebibytes": path.stat().st_size // 2**20,
+        "sampled": said["sampled_rows"],
+        "equal_groups": len(said["duplicates"]),
+        "near_groups": len(said["near_duplicates"]),
+        "findings": said["verdict"]["findings"],
+    }
+
+
+def memory_of(pid):
+    """The resident memory of a process in KiB, by kind."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:  # it has just ended
+        return {}
+    return {key: int(value.split()[0]) for key, value in (line.split(":") for line in lines if "kB" in line)}
+
+
+def compare(x, sample):
+    """The figures of all rows and of a sample, with its interval."""
+    whole, part = uc.health(x, exact=True), uc.health(x, sample=sample)
+    return {
+        "n": whole.n,
+        "d": whole.d,
+        "sampled": len(part.sampled),
+        "figures": {
+            name: {"exact": getattr(whole, name), "sampled": getattr(part, name), "interval": part.intervals.get(name)}
+            for name in FIGURES
+        },
+        "largest_difference_of_others": max(abs(getattr(whole, name) - getattr(part, name)) for name in SHARED),
+        "same_equal_rows": whole.duplicates == part.duplicates,
+        "same_near_duplicates": {group.rows for group in whole.clumps} == {group.rows for group in part.clumps},
+    }
+
+
+def compared_tables(folder):
+    """Tables of which both can be had: generated rows, and real words where they are at hand."""
+    n, d, sample = BOTH
+    write_table(folder / "both.npy", n, d, "float32")
+    yield "clustered rows", torch.from_numpy(np.load(folder / "both.npy")), sample
+    words = Path(os.environ.get("UNCLUMP_DATA", "data")) / "glove6B_100d_top50k.npz"
+    if words.exists():
+        yield "GloVe words", uc.load(words).points, sample
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", default=SIZES, help=f"separated by commas ({SIZES}); empty for none")
+    parser.add_argument("--folder", type=Path, help="where the files are written (a temporary folder)")
+    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="samples with all rows")
+    parser.add_argument("--output", type=Path, default=ROOT / "results" / "owner.json")
+    args = parser.parse_args()
+    result = json.loads(args.output.read_text()) if args.output.exists() else {"files": {}}
+    with tempfile.TemporaryDirectory(dir=args.folder) as place:
+        folder = Path(place)
+        for size in filter(None, args.sizes.split(",")):
+            n, d, dtype = size.split("x")
+            write_table(folder / "table.npy", int(n), int(d), dtype)
+            result["files"][size] = measure(folder / "table.npy")
+            print(size, result["files"][size], flush=True)
+            (folder / "table.npy").unlink()
+        if args.compare:
+            result["compared"] = {name: compare(x, sample) for name, x, sample in compared_tables(folder)}
+    result |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "machine": platform.machine()}
+    args.output.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
