@@ -60,6 +60,7 @@ def test_the_page_is_that_of_the_results(name, script):
     recipe = script(name)
     result = recipe.RECIPE.complete(json.loads((ROOT / f"results/{name}.json").read_text()))
     assert {run["variant"] for run in result["runs"]} == set(recipe.VARIANTS)
+    assert len({run["seed"] for run in result["runs"]}) >= 3  # one does not tell small differences from chance
     assert (ROOT / f"docs/recipe_{name}.md").read_text() == recipe.page(result)
     assert (ROOT / f"results/{name}.png").exists()
 
