@@ -150,16 +150,17 @@ def run(arguments, environment=None):
 
 
 def measure_training(rounds, steps):
-    """The best of all rounds, for every side and row: milliseconds of objective and optimiser."""
+    """Milliseconds of objective and optimiser in the best round, and of the whole step in each: by side and row."""
     sides = {"peer": {}, "peer, pages kept": KEEP_PAGES, "ours": {}}
-    best = {side: {} for side in sides}
+    best, every = ({side: {} for side in sides} for _ in range(2))
     for number in range(rounds):
         for side, environment in sides.items():
             print(f"round {number + 1} of {rounds}: {side}", file=sys.stderr)
             for row, parts in run(["--worker", side, "--steps", steps], environment).items():
+                every[side].setdefault(row, []).append(sum(parts))
                 if row not in best[side] or sum(parts) < sum(best[side][row]):
                     best[side][row] = parts
-    return best
+    return best, every
 
 
 def least_traffic(name, kind):
@@ -190,8 +191,8 @@ def main():
     kept = arguments.part != "all" and arguments.output.exists()  # the other part, of an earlier run
     results = json.loads(arguments.output.read_text()) if kept else {}
     if arguments.part != "disperse":
-        best = measure_training(arguments.rounds, arguments.steps)
-        results |= {"n": N, "d": D, "batch": BATCH, "limits": limits(), "ms": best}
+        best, every = measure_training(arguments.rounds, arguments.steps)
+        results |= {"n": N, "d": D, "batch": BATCH, "limits": limits(), "ms": best, "rounds": every}
     if arguments.part != "training":
         results["disperse"] = {
             name: {"steps": steps, "ms": run(["--dispersing-worker", name])} for name, steps in DISPERSED.items()

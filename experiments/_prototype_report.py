@@ -1,9 +1,10 @@
 """What the runs with prototypes say, in a line, in tables, and in verdicts."""
 
-from _prototype_findings import accuracy_findings, angle_findings, end_findings, off_the_paper, printed
-from _prototype_rules import CLOSE, RULE
+from _prototype_accuracy_claims import accuracy_claims, end_claims
+from _prototype_angle_claims import CLOSE, angle_claims, off_the_paper, printed
 from _prototype_sets import EQUAL, RANDOM, TRAINED
 from _prototype_tables import accuracy_table, angle_table, comparable, end_table
+from _verdicts import judge
 
 CLAIM = (
     "Riemannian optimisation separates prototypes better than projected, and so classifies better; the smallest angle "
@@ -16,8 +17,8 @@ def report(summary):
     return {
         "claim": CLAIM if comparable(summary) else other,
         "got": "; ".join(got(summary)),
-        "table": [*angle_table(summary), *accuracy_table(summary), *end_table(summary), RULE],
-        "findings": [*angle_findings(summary), *accuracy_findings(summary), *end_findings(summary)],
+        "table": [*angle_table(summary), *accuracy_table(summary), *end_table(summary)],
+        "findings": judge([*angle_claims(summary), *accuracy_claims(summary), *end_claims(summary)]),
     }
 
 

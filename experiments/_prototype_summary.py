@@ -3,7 +3,20 @@
 import statistics
 
 from _common import mean_and_error, where
-from _prototype_sets import BLOCKS, CODE, EQUAL, MHE, ORDERED, PAPER_ROWS, RANDOM, SOFTMAX, STEEP, TRAINED, paper
+from _prototype_sets import (
+    BLOCKS,
+    CODE,
+    EQUAL,
+    KOLEO_TUNED,
+    MHE,
+    ORDERED,
+    PAPER_ROWS,
+    RANDOM,
+    SOFTMAX,
+    STEEP,
+    TRAINED,
+    paper,
+)
 from scipy.stats import spearmanr
 
 # Rows that the findings compare, the second subtracted from the first.
@@ -13,6 +26,7 @@ PAIRS = [
     *((row, "MM squared") for row in MHE),
     *(("MHE RBF", row) for row in PAPER_ROWS if row not in ("MHE RBF", "MM squared")),
     (BLOCKS, "KoLeo"),
+    (BLOCKS, KOLEO_TUNED),
     (CODE, ORDERED),
 ]
 
@@ -29,6 +43,7 @@ def summarise(experiment, records):
         "backbones": [record["accuracy"] for record in records["backbone"]],
         "dimensions": results["dimensions"],
         "settings": {key: results[key] for key in told},
+        "seconds": {stage: statistics.fmean(r["seconds"] for r in found) for stage, found in records.items() if found},
         "tuned": tuned(records["rate"]),
         "rows": {row: {str(d): cell(experiment, records, row, d) for d in results["dimensions"]} for row in rows},
         "end": {row: {str(d): accuracies(records["end"], row, d) for d in results["end_dimensions"]} for row in ends},
@@ -36,10 +51,20 @@ def summarise(experiment, records):
     }
     steep = [record for record in records["set"] if record["row"] == STEEP]
     summary["steep"] = {
-        str(d): statistics.fmean(record["min_angle"] for record in steep if record["d"] == d)
+        str(d): over_starts([record["min_angle"] for record in steep if record["d"] == d])
         for d in (results["dimensions"] if steep else ())
     }
-    summary["rank_correlation"] = {str(d): rank_correlation(summary["rows"], str(d)) for d in results["dimensions"]}
+    summary["rank_correlation"] = {
+        str(d): rank_correlation(summary["rows"], records["frozen"], d) for d in results["dimensions"]
+    }
+    summary["end_gains"] = {
+        f"{row} over MM squared": {
+            str(d): over_runs(gained)
+            for d in results["end_dimensions"]
+            if (gained := differences(records["end"], (row, d), ("MM squared", d)))
+        }
+        for row in MHE
+    }
     summary["gains"] = {
         f"{row} over {other}": {str(d): gain(records, row, other, d) for d in results["dimensions"]}
         for row, other in PAIRS
@@ -107,11 +132,11 @@ def over_runs(found):
     """
     means = [statistics.fmean(v for b, v in found if b == backbone) for backbone in dict.fromkeys(b for b, _ in found)]
     over, values = ("backbones", means) if len(means) > 1 else ("runs", [value for _, value in found])
-    return mean_and_error(values) | {"n": len(values), "over": over}
+    return mean_and_error(values) | {"over": over}
 
 
 def over_starts(values):
-    return mean_and_error(values) | {"n": len(values), "over": "starts"}
+    return mean_and_error(values) | {"over": "starts"}
 
 
 def gain(records, row, other, d):
@@ -125,9 +150,14 @@ def gain(records, row, other, d):
     }
 
 
-def rank_correlation(rows, d):
-    """Of smallest angle and accuracy, over the rows whose prototypes are fixed; None where they do not differ."""
-    cells = [row[d] for name, row in rows.items() if name != TRAINED]
-    angles, found = ([c[key]["mean"] for c in cells] for key in ("min_angle", "accuracy"))
-    differ = min(len(set(angles)), len(set(found))) > 1
-    return {"rho": round(float(spearmanr(angles, found).statistic), 3) if differ else None, "rows": len(cells)}
+def rank_correlation(rows, heads, d):
+    """Of smallest angle and accuracy over the rows with fixed prototypes, on each backbone; None where none differ."""
+    names = [name for name in rows if name != TRAINED]
+    angles = [rows[name][str(d)]["min_angle"]["mean"] for name in names]
+    found = []
+    for backbone in dict.fromkeys(head["backbone"] for head in heads):
+        own = [where(heads, row=name, d=d, backbone=backbone) for name in names]
+        means = [statistics.fmean(head["accuracy"] for head in of_row) for of_row in own]
+        if min(len(set(angles)), len(set(means))) > 1:
+            found.append(float(spearmanr(angles, means).statistic))
+    return {"rho": mean_and_error(found) if found else None, "rows": len(names)}

@@ -2,14 +2,20 @@
 
     python experiments/dimensionality.py [--quick] [--seeds 3] [--steps 5000]
 
-The setting of `synthetic.py`; smallest angle and spherical variance at the end, beside the line at 90 degrees that the
-paper calls the largest separation there can be, and beside the bound of `upper_bound`, which no arrangement exceeds.
+The setting of `synthetic.py`; Sliced has as many circles as balance a batch of 512, that is 512^2 / n (13 for 20,000
+points, as in the authors' examples/bench/bench_simple.py, ltl-uva/ledoh-torch at 882a1c1). Smallest angle and spherical
+variance at the end, beside those of uniform points, beside the line at 90 degrees that the paper calls the largest
+separation there can be, and beside the bound of `upper_bound`, which no arrangement exceeds.
 """
 
+import itertools
 import math
+import statistics
 
+import torch
 from _common import (
     BLACK,
+    GREEN,
     LARGE,
     MARKERS,
     RED,
@@ -19,50 +25,59 @@ from _common import (
     generator,
     mean_and_error,
     product,
-    verdict,
     where,
 )
-from synthetic import disperse, points_of
+from _verdicts import Case, Claim, Exact, judge
+from synthetic import disperse, of_rows, points_of
 
 import unclump as uc
 
+SLICED = "Sliced axes"
 FULL = {
     "points": [10_000, 20_000],
     "dimensions": [64, 256, 512],
     "starts": ["clumped", "uniform"],
     "objectives": [
-        "MHE RBF chordal", "MHE Laplace geodesic", "KoLeo", "MM geodesic", "Lloyd 512", "Sliced 13 axes", "SSW 1",
+        "MHE RBF chordal",
+        "MHE Laplace geodesic",
+        "KoLeo",
+        "MM geodesic",
+        "Lloyd 512",
+        SLICED,
+        "SSW 1 root",
     ],
     "batch": 512,
     "steps": 5000,
     "lr": 0.001,
     "seeds": 3,
-}  # fmt: skip
+}
 QUICK = {
     "points": [300],
     "dimensions": [8, 32],
     "starts": ["clumped"],
-    "objectives": ["MM geodesic", "Lloyd 512", "Sliced 13 axes"],
+    "objectives": ["MM geodesic", "Lloyd 512", SLICED],
     "batch": 64,
     "steps": 150,
     "lr": 0.02,
     "seeds": 1,
 }
+NEAR_ONE = 0.95
+
+
+def circles(n, batch):
+    return max(1, batch**2 // n)
 
 
 def run(*, n, d, start, objective, seed, batch, steps, lr):
-    start_and_end = disperse(
-        points_of(start, n, d, seed),
-        objective,
-        made=LARGE[objective](generator(seed, 1)),
-        batch=batch,
-        steps=steps,
-        lr=lr,
-        lazy=False,
-        seed=seed,
-        measured={0, steps},
-    )
-    first, last = start_and_end
+    draw = generator(seed, 1)
+    if objective == SLICED:
+        made = uc.Sliced(circles(n, batch), axis_aligned=True, reduction="sum", generator=draw)
+    else:
+        made = LARGE[objective](draw)
+    table = torch.nn.Parameter(points_of(start, n, d, seed))
+    optimizer = uc.SphereAdam([table], lr=lr)
+    loss = of_rows(objective, made, batch=batch, seed=seed)
+    (first, last), _ = disperse(table, optimizer, loss, steps=steps, measured={0, steps})
     return {
         "start_degrees": first["min_degrees"],
         "start_variance": first["variance"],
@@ -71,8 +86,19 @@ def run(*, n, d, start, objective, seed, batch, steps, lr):
     }
 
 
+def run_uniform(*, uniform, d, seed):
+    """What uniform points have, untouched."""
+    points = points_of("uniform", uniform, d, seed)
+    return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
+
+
 def main(argv=None):
     results = Results("dimensionality", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
+    sizes = product(n=results["points"], d=results["dimensions"])
+    settings = [
+        {"uniform": size["n"], "d": size["d"], "seed": seed} for seed in range(results["seeds"]) for size in sizes
+    ]
+    untouched = results.complete(settings, run_uniform)
     settings = product(
         seed=range(results["seeds"]),
         start=results["starts"],
@@ -84,18 +110,26 @@ def main(argv=None):
         lr=[results["lr"]],
     )
     records = results.complete(settings, run)
-    sizes = {}
+    found = {}
     for start in results["starts"]:
-        for n in results["points"]:
-            for d in results["dimensions"]:
-                rows = {}
-                for objective in results["objectives"]:
-                    runs = where(records, start=start, n=n, d=d, objective=objective)
-                    keys = ("start_degrees", "start_variance", "min_degrees", "variance")
-                    rows[objective] = {key: mean_and_error([r[key] for r in runs]) for key in keys}
-                sizes[f"{start}, {n} in {d}"] = {"bound": math.degrees(uc.upper_bound(n, d)), "rows": rows}
-    draw(results, sizes)
-    return results.finish({"steps": results["steps"], "sizes": sizes})
+        for size in sizes:
+            n, d = size["n"], size["d"]
+            rows = {}
+            for objective in results["objectives"]:
+                runs = where(records, start=start, n=n, d=d, objective=objective)
+                keys = ("start_degrees", "start_variance", "min_degrees", "variance")
+                rows[objective] = {
+                    key: mean_and_error(values := [r[key] for r in runs]) | {"values": values} for key in keys
+                }
+            alone = where(untouched, uniform=n, d=d)
+            found[f"{start}, {n} in {d}"] = {
+                "bound": math.degrees(uc.upper_bound(n, d)),
+                "uniform": {key: statistics.fmean(r[key] for r in alone) for key in ("min_degrees", "variance")},
+                "rows": rows,
+            }
+    draw(results, found)
+    seconds = sum(r["seconds"] for r in records) / results["seeds"]
+    return results.finish({"steps": results["steps"], "seconds": seconds, "sizes": found})
 
 
 def draw(results, sizes):
@@ -103,19 +137,22 @@ def draw(results, sizes):
         figure, panels = axes(2, len(results["points"]), width=11, height=7.5, sharex=True, squeeze=False)
         for column, n in enumerate(results["points"]):
             dimensions = results["dimensions"]
-            for place, objective in enumerate(results["objectives"]):
-                for ax, key in zip(panels[:, column], ("min_degrees", "variance"), strict=True):
-                    rows = [sizes[f"{start}, {n} in {d}"]["rows"][objective][key] for d in dimensions]
+            here = [sizes[f"{start}, {n} in {d}"] for d in dimensions]
+            for ax, key in zip(panels[:, column], ("min_degrees", "variance"), strict=True):
+                for place, objective in enumerate(results["objectives"]):
+                    rows = [size["rows"][objective][key] for size in here]
                     ax.errorbar(
                         dimensions, [r["mean"] for r in rows], [r["error"] for r in rows], capsize=2, markersize=6,
                         color=family_colour(objective), marker=MARKERS[place], label=objective,
                     )  # fmt: skip
+                ys = [size["uniform"][key] for size in here]
+                ax.plot(dimensions, ys, color=GREEN, linestyle=":", linewidth=2, label="uniform points, untouched")
             top, bottom = panels[:, column]
-            bounds = [sizes[f"{start}, {n} in {d}"]["bound"] for d in dimensions]
+            bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
-            top.set(title=f"{n:,} points, {start} start", ylabel="smallest angle, degrees", ylim=(0, 95))
-            bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log", ylim=(0, 1.05))
+            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}", ylabel="smallest angle, degrees")
+            bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log")
             bottom.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
             bottom.minorticks_off()
         figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5)
@@ -123,51 +160,75 @@ def draw(results, sizes):
 
 
 def report(summary):
-    steps, sizes = summary["steps"], summary["sizes"]
-    starts = list(dict.fromkeys(size.split(",")[0] for size in sizes))
-    largest = {size: max(row["min_degrees"]["mean"] for row in s["rows"].values()) for size, s in sizes.items()}
-    rising = True
-    for start in starts:
-        for n in dict.fromkeys(size.split()[1] for size in sizes):
-            values = [largest[size] for size in sizes if size.startswith(f"{start}, {n} ")]
-            rising &= values == sorted(values)
-    short = {
-        objective: min(s["rows"][objective]["variance"]["mean"] for s in sizes.values())
-        for objective in next(iter(sizes.values()))["rows"]
-    }
-    below = [o for o, v in short.items() if v < 0.95]
+    sizes = summary["sizes"]
+    best = {size: largest(found["rows"]) for size, found in sizes.items()}
     return {
         "claim": "the largest smallest angle grows with the dimension, towards 90° as the largest there can be; the "
-        "spherical "
-        "variance of all methods but Lloyd converges to 1",
-        "got": "best smallest angle, and the bound: "
-        + ", ".join(f"{size} dimensions {largest[size]:.1f}° of {s['bound']:.2f}°" for size, s in sizes.items()),
-        "findings": [
-            verdict(
-                rising,
-                "The largest smallest angle grows with the dimension.",
-                ", ".join(f"{size} {angle:.1f}°" for size, angle in largest.items()) + ".",
-            ),
-            verdict(
-                below == ["Lloyd 512"] or (None if steps < FULL["steps"] else False),  # fewer may not be enough
-                "The spherical variance of all methods converges to 1, except for Lloyd.",
-                f"Smallest over all sizes, after {steps} steps: "
-                + ", ".join(f"{o} {v:.3f}" for o, v in short.items())
-                + ".",
-            ),
-            verdict(
-                min(s["bound"] for s in sizes.values()) >= 90,
-                "90 degrees is the largest separation that can be reached.",
-                "More than 2d points in d dimensions cannot all be 90° apart (Rankin). Proved bounds: "
-                + ", ".join(
-                    f"{size.split(', ')[1]} {s['bound']:.2f}°"
-                    for size, s in sizes.items()
-                    if size.startswith(starts[0])
-                )
-                + ".",
-            ),
-        ],
+        "spherical variance of all methods but Lloyd converges to 1",
+        "got": "best smallest angle, of uniform points, and the bound: "
+        + ", ".join(
+            f"{size} dimensions {statistics.fmean(best[size]):.1f}°, {found['uniform']['min_degrees']:.1f}°, "
+            f"{found['bound']:.2f}°"
+            for size, found in sizes.items()
+        ),
+        "findings": judge(claims(summary, best)),
     }
+
+
+def largest(rows):
+    """Over the objectives, start by start."""
+    return [max(values) for values in zip(*(row["min_degrees"]["values"] for row in rows.values()), strict=True)]
+
+
+def claims(summary, best):
+    sizes, steps = summary["sizes"], summary["steps"]
+    judged = {"seconds": summary["seconds"]}
+    if steps != FULL["steps"]:
+        judged["setting"] = f"{steps} steps instead of {FULL['steps']}"
+    groups = {}
+    for size in sizes:
+        groups.setdefault(size.split(" in ")[0], []).append(size)
+    rises = {
+        f"{two} over {one.split(' in ')[1]}": [b - a for a, b in zip(best[one], best[two], strict=True)]
+        for group in groups.values()
+        for one, two in itertools.pairwise(group)
+    }
+    yield Claim(
+        "The largest smallest angle grows with the dimension.",
+        [Case.of(name, mean_and_error(values)) for name, values in rises.items()],
+        unit="°",
+        evidence="Rise from one dimension to the next:",
+        headline=True,
+        **judged,
+    )
+    lloyd = [
+        Case.of(f"{s}, Lloyd 512", f["rows"]["Lloyd 512"]["variance"], least=-NEAR_ONE, sign=-1)
+        for s, f in sizes.items()
+    ]
+    others = [
+        Case.of(f"{size}, {objective}", row["variance"], least=NEAR_ONE)
+        for size, found in sizes.items()
+        for objective, row in found["rows"].items()
+        if objective != "Lloyd 512"
+    ]
+    yield Claim(
+        f"The spherical variance of all methods converges to 1 (beyond {NEAR_ONE}), except for Lloyd.",
+        [*others, *lloyd],
+        evidence=f"Beyond {NEAR_ONE}, and for Lloyd below it, by:",
+        digits=3,
+        headline=True,
+        **judged,
+    )
+    yield Exact(
+        "90 degrees is the largest separation that can be reached.",
+        min(found["bound"] for found in sizes.values()) >= 90,
+        "More than 2d points in d dimensions cannot all be 90° apart (Rankin 1955). Proved bounds: "
+        + ", ".join(
+            f"{n} {bound:.2f}°" for n, bound in {s.split(", ")[1]: f["bound"] for s, f in sizes.items()}.items()
+        )
+        + ".",
+        headline=True,
+    )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ points is exact: the square of each kernel is a kernel with twice the parameter,
 import math
 
 import torch
-from _common import BLUE, GREEN, ORANGE, Results, axes, generator, new, verdict
+from _common import BLUE, GREEN, ORANGE, Results, axes, generator
+from _verdicts import Exact, judge
 
 import unclump as uc
 
@@ -119,9 +120,21 @@ def draw_spread(results, spreads):
 
 def report(summary):
     rising = [name for name, row in summary.items() if not row["falls_from_zero"]]
-    chordal = [name for name in summary if name.endswith("chordal")]
-    shifted = [name for name in summary if name.endswith("shifted")]
     calm = [name for name, row in summary.items() if row["falls_from_zero"] and row["bounded"]]
+    slopes = [row["slope"] for row in summary.values()]
+    return {
+        "claim": "the geodesic Laplace kernel's gradient is bounded and falls with the angle; all kernels of the "
+        "Euclidean "
+        "distance, and the geodesic RBF, first rise. Values concentrate alike with the dimension, linearly in log-log",
+        "got": f"bounded and falling: {', '.join(calm)}; rising first: {', '.join(rising)}; slopes in log-log "
+        f"{min(slopes):.3f} to {max(slopes):.3f}",
+        "findings": judge(claims(summary, rising, calm)),
+    }
+
+
+def claims(summary, rising, calm):
+    chordal = [name for name in summary if name.endswith("chordal")]
+    printed = [*(name for name in summary if name.endswith("shifted")), "RBF geodesic"]
     slopes = [row["slope"] for row in summary.values()]
     spread = {name: row["deviation_times_root_d"] for name, row in summary.items()}
     relative = {name: row["relative_times_root_d"] for name, row in summary.items()}
@@ -129,60 +142,47 @@ def report(summary):
     def sensitive(values, euclidean):
         return [f for f in FAMILIES if values[f"{f} geodesic"] > values[f"{f} {euclidean}"]]
 
-    def named(values, names):
-        return ", ".join(f"{name} {values[name]:.3f}" for name in names)
+    def named(values):
+        return ", ".join(f"{name} {value:.3f}" for name, value in values.items())
 
-    return {
-        "claim": "the geodesic Laplace kernel's gradient is bounded and falls with the angle; all kernels of the "
-        "Euclidean "
-        "distance, and the geodesic RBF, first rise. Values concentrate alike with the dimension, linearly in log-log",
-        "got": f"bounded and falling: {', '.join(calm)}; rising first: {', '.join(rising)}; slopes in log-log "
-        f"{min(slopes):.3f} to {max(slopes):.3f}",
-        "findings": [
-            verdict(
-                "Laplace geodesic" in calm,
-                "The gradient of the geodesic Laplace kernel is bounded and falls from zero on.",
-                f"Bounded and falling: {', '.join(calm)}.",
-            ),
-            verdict(
-                all(name in rising for name in [*shifted, "RBF geodesic"]),
-                "As printed, with 2 - c for the squared distance, the Euclidean kernels and the geodesic RBF first "
-                "rise.",
-                "They are largest at "
-                + ", ".join(f"{summary[name]['peak_degrees']:.0f}° ({name})" for name in [*shifted, "RBF geodesic"])
-                + ".",
-            ),
-            verdict(
-                all(name in rising for name in chordal),
-                "All kernels of the Euclidean distance first rise: also with the distance as it is (erratum 1).",
-                f"With the true chord only {', '.join(n for n in chordal if n in rising)} does; the others fall from "
-                "zero on: "
-                f"{', '.join(n for n in chordal if n not in rising)}.",
-            ),
-            verdict(
-                max(abs(slope + 0.5) for slope in slopes) < 0.05,
-                "All kernels' values concentrate at the same rate, a line in log-log.",
-                f"Slopes of the standard deviation between the last two dimensions: {min(slopes):.3f} to "
-                f"{max(slopes):.3f}, "
-                "that is one over the root of the dimension.",
-            ),
-            verdict(
-                sensitive(spread, "chordal") == ["Laplace", "Riesz"]
-                and {"Laplace", "Riesz"} <= set(sensitive(spread, "shifted")),
-                "In many dimensions spherical kernels vary more than Euclidean ones, except for RBF.",
-                f"Standard deviation times the root of d, at d = {summary['RBF chordal']['d']}: "
-                f"{named(spread, spread)}.",
-            ),
-            new(
-                len(sensitive(relative, "chordal")) == len(FAMILIES),
-                "The exception of RBF is the constant factor of the table's Euclidean RBF, which no optimiser that "
-                "scales "
-                "itself can see.",
-                f"Standard deviation over mean, times the root of d: {named(relative, relative)}: "
-                f"spherical ahead of Euclidean for {', '.join(sensitive(relative, 'chordal'))}.",
-            ),
-        ],
-    }
+    yield Exact(
+        "The gradient of the geodesic Laplace kernel is bounded and falls from zero on.",
+        "Laplace geodesic" in calm,
+        f"It is exp(-angle). Bounded and falling: {', '.join(calm)}.",
+    )
+    yield Exact(
+        "As printed, with 2 - c for the squared distance, the Euclidean kernels and the geodesic RBF first rise.",
+        all(name in rising for name in printed),
+        "Closed forms, which are largest at "
+        + ", ".join(f"{summary[name]['peak_degrees']:.0f}° ({name})" for name in printed)
+        + ".",
+    )
+    yield Exact(
+        "All kernels of the Euclidean distance first rise: also with the distance as it is (erratum 1).",
+        all(name in rising for name in chordal),
+        f"With the true chord only {', '.join(n for n in chordal if n in rising)} does; the others fall from zero on: "
+        f"{', '.join(n for n in chordal if n not in rising)}.",
+        headline=True,
+    )
+    yield Exact(
+        "All kernels' values concentrate at the same rate, a line in log-log.",
+        max(abs(slope + 0.5) for slope in slopes) < 0.05,
+        "Both moments are integrals without chance. Slopes of the standard deviation between the last two dimensions: "
+        f"{min(slopes):.3f} to {max(slopes):.3f}, that is one over the root of the dimension.",
+    )
+    yield Exact(
+        "In many dimensions spherical kernels vary more than Euclidean ones, except for RBF.",
+        sensitive(spread, "chordal") == ["Laplace", "Riesz"]
+        and {"Laplace", "Riesz"} <= set(sensitive(spread, "shifted")),
+        f"Standard deviation times the root of d, at d = {summary['RBF chordal']['d']}: {named(spread)}.",
+    )
+    yield Exact(
+        "The exception of RBF is the constant factor of the table's Euclidean RBF, which no optimiser that scales "
+        "itself can see.",
+        len(sensitive(relative, "chordal")) == len(FAMILIES),
+        f"Not in the paper. Standard deviation over mean, times the root of d: {named(relative)}: spherical ahead of "
+        f"Euclidean for {', '.join(sensitive(relative, 'chordal'))}.",
+    )
 
 
 if __name__ == "__main__":

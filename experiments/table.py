@@ -1,4 +1,4 @@
-"""Writes experiments/README.md, docs/results.md and a part of docs/choosing.md from the files in results/.
+"""Writes experiments/README.md, docs/results.md, docs/findings.md and a part of docs/choosing.md from results/.
 
     python experiments/table.py [--check]
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from _choosing import BEGIN, END, section
 from _common import FOLDER, markdown
+from _verdicts import RULE
 
 ROOT = Path(__file__).parents[1]
 NAMES = {
@@ -33,9 +34,19 @@ STUDIES = {"weights": "Which weight", "sizes": "Sizes of objectives", "repair": 
 """Of questions that the paper does not ask: they write pages of their own."""
 HEADINGS = {
     "confirmed": "Claims that we confirm",
+    "proved": "What is true without a run",
     "refuted": "Claims that we refute",
-    "open": "Not settled",
+    "disproved": "What is false without a run",
     "new": "What is new",
+    "not borne out": "What we expected, and was not so",
+    "open": "Not settled",
+}
+# The page of findings: the verdicts of each part.
+PARTS = {
+    "What holds": ("confirmed", "proved"),
+    "What does not": ("refuted", "disproved"),
+    "What is new": ("new",),
+    "What is open": ("open",),
 }
 
 OPENING = """# Experiments
@@ -129,8 +140,12 @@ def readme(found):
         *markdown(["result", "the paper", "here", "command", "setting", "time"], rows(found)),
         "",
         "Times are the sum over all runs, on one core of a machine that did other work too.",
+        versions(found),
+        "",
+        RULE,
+        "",
     ]
-    return "\n".join([*lines, versions(found), "", *lists(found)]).rstrip() + "\n"
+    return "\n".join([*lines, *lists(found)]).rstrip() + "\n"
 
 
 def page(found):
@@ -138,8 +153,10 @@ def page(found):
     lines = [
         "# Results",
         "",
-        "What the experiments found; `experiments/README.md` has the commands.",
-        versions(found),
+        "What the experiments found; `experiments/README.md` has the commands, and [What we found](findings.md) the",
+        f"short version. {versions(found)}",
+        "",
+        RULE,
         "",
     ]
     for name, data in found.items():
@@ -150,7 +167,7 @@ def page(found):
             "",
             f"Here ({reduction(name, data)}): {data['got']}.",
             "",
-            *([*data["table"], ""] if "table" in data else []),
+            *([*data["table"], ""] if data.get("table") else []),
         ]
         for finding in data["findings"]:
             lines += [f"- *{finding['verdict']}*: **{finding['claim']}** {finding['evidence']}"]
@@ -159,6 +176,42 @@ def page(found):
             if figure.stem in (name, *(f"{name}_{part}" for part in suffixes(name))):
                 lines += [f"![{NAMES[name]}](../results/{figure.name})", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def findings(found):
+    """The page for a reader who has ten minutes: a sentence a finding, with its number, its figure and its command."""
+    lines = [
+        "# What we found",
+        "",
+        'Of the claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), on two cores.',
+        f"[Results](results.md) has all of them, with every interval. {counts(found)}",
+        "",
+    ]
+    for part, verdicts in PARTS.items():
+        lines += [f"## {part}", ""]
+        for name, data in found.items():
+            chosen = [one for one in data["findings"] if one["headline"] and one["verdict"] in verdicts]
+            shown = f"[{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`"
+            lines += [f"- {sentence(one)} ({shown})" for one in chosen]
+        lines += [""]
+    return "\n".join([*lines, RULE]).rstrip() + "\n"
+
+
+def sentence(finding):
+    """The claim, and the first number of its evidence; of an open one the claim alone."""
+    brief = f" {finding['brief']}" if finding["brief"] and finding["verdict"] != "open" else ""
+    return f"**{finding['claim']}**{brief}"
+
+
+def counts(found):
+    verdicts = [one["verdict"] for data in found.values() for one in data["findings"]]
+    return "Of {} statements {}.".format(
+        len(verdicts), ", ".join(f"{verdicts.count(name)} are {name}" for name in HEADINGS if name in verdicts)
+    )
+
+
+def anchor(name):
+    return NAMES[name].lower().replace(" ", "-")
 
 
 def choosing(text, found):
@@ -183,6 +236,7 @@ def main(argv=None):
     wanted = {
         ROOT / "experiments/README.md": readme(found),
         ROOT / "docs/results.md": page(found),
+        ROOT / "docs/findings.md": findings(found),
         advice: choosing(advice.read_text(), found),
     }
     stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]

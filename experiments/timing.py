@@ -1,137 +1,158 @@
 """The timing table: steps a second on 20,000 points in 64 dimensions, and what they spend their time on.
 
-    python experiments/timing.py [--quick] [--rounds 5] [--steps 20]
+    python experiments/timing.py [--quick] [--rounds 5]
 
 The paper's table counts the measures in: the authors' loop computes the smallest angle over all pairs inside the timed
-region of every step. Here are the step alone, its two parts, and the step with both measures; one thread.
+region of every step (ltl-uva/ledoh-torch at 882a1c1, examples/bench/bench_simple.py). Here are the step alone and its
+two parts, which are those of `python benchmarks/steps.py`, the run that docs/speed.md shows, and the measures of all
+pairs, timed here on one thread.
 """
 
+import json
 import time
 
-import torch
-from _common import BLUE, LARGE, ORANGE, SKY, Results, axes, generator, mean_and_error, new, sees_all, verdict, where
+from _common import BLACK, BLUE, FOLDER, ORANGE, SKY, Results, axes, generator, mean_and_error
+from _verdicts import Case, Claim, judge
 
 import unclump as uc
 
-FULL = {"n": 20_000, "d": 64, "batch": 512, "steps": 20, "measured_steps": 2, "rounds": 5}
-QUICK = {"n": 500, "d": 16, "batch": 64, "steps": 3, "measured_steps": 1, "rounds": 2}
-PAPER = {  # steps a second, with their standard errors
-    "MHE RBF chordal": (79.40, 0.06),
+FULL = {"n": 20_000, "d": 64, "rounds": 5}
+QUICK = {"n": 500, "d": 16, "rounds": 2}
+PAPER = {  # row of benchmarks/steps.py: steps a second, with their standard errors
+    "MHE (RBF)": (79.40, 0.06),
     "KoLeo": (90.52, 0.07),
-    "MM geodesic": (91.29, 0.06),
-    "Lloyd 512": (90.98, 0.07),
-    "Sliced 13 axes": (87.72, 0.14),
-    "SSW 13": (53.78, 0.25),
-    "SSW 1": (81.16, 0.12),
+    "MM (geodesic)": (91.29, 0.06),
+    "Lloyd": (90.98, 0.07),
+    "Sliced (13 axes)": (87.72, 0.14),
+    "SSW (13)": (53.78, 0.25),
+    "SSW (1)": (81.16, 0.12),
 }
+SEES_ALL = ("Sliced", "SSW")
 
-PARTS = ("objective", "optimiser", "measures")
 
-
-def run(*, objective, round_, n, d, batch, steps, measured_steps):
-    table = torch.nn.Parameter(uc.uniform(n, d, generator=generator(0)))
-    optimizer = uc.SphereAdam([table], lr=0.001)
-    made, draw = LARGE[objective](generator(1)), generator(2)
-    spent = {"objective": 0.0, "optimiser": 0.0}
-
-    def step():
-        begin = time.perf_counter()
-        optimizer.zero_grad()
-        made(table if sees_all(objective) else table[torch.randperm(n, generator=draw)[:batch]]).backward()
-        middle = time.perf_counter()
-        optimizer.step()
-        spent["objective"] += middle - begin
-        spent["optimiser"] += time.perf_counter() - middle
-
-    for _ in range(3):  # compiles, fills caches
-        step()
-    spent.update(objective=0.0, optimiser=0.0)
-    for _ in range(steps):
-        step()
-    parts = {f"{part}_ms": 1e3 * seconds / steps for part, seconds in spent.items()}
+def run(*, round_, n, d):
+    table = uc.uniform(n, d, generator=generator(round_))
     begin = time.perf_counter()
-    for _ in range(measured_steps):
-        step()
-        uc.min_angle(table.detach())
-        uc.spherical_variance(table.detach())
-    return parts | {"with_measures_ms": 1e3 * (time.perf_counter() - begin) / measured_steps}
+    uc.min_angle(table)
+    uc.spherical_variance(table)
+    return {"measures_ms": 1e3 * (time.perf_counter() - begin)}
+
+
+def steps():
+    """Of the benchmark, dense rows: the best time of both parts, and of every round the step's, where it is noted."""
+    file = json.loads((FOLDER / "steps.json").read_text())
+    noted = file.get("rounds", {})
+    return {
+        name: {
+            side: {"parts": file["ms"][side][f"{name}|dense"], "rounds": noted.get(side, {}).get(f"{name}|dense", [])}
+            for side in ("ours", "peer")
+        }
+        for name in PAPER
+    }
 
 
 def main(argv=None):
     results = Results("timing", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
     if results.jobs > 1:
         raise SystemExit("timing: expected --jobs 1, got more: runs at a time would take each other's time")
-    fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "measured_steps")}
-    settings = [{"round_": r, "objective": o, **fixed} for r in range(results["rounds"]) for o in PAPER]
-    records = results.complete(settings, run)
+    uc.min_angle(uc.uniform(100, results["d"], generator=generator(0)))  # loads the loops
+    settings = [{"round_": round_, "n": results["n"], "d": results["d"]} for round_ in range(results["rounds"])]
+    measures = [r["measures_ms"] for r in results.complete(settings, run)]
     summary = {}
-    for objective, (paper, paper_error) in PAPER.items():
-        runs = where(records, objective=objective)
-        summary[objective] = {
-            "paper": paper,
-            "paper_error": paper_error,
-            "steps_per_second": mean_and_error([1e3 / (r["objective_ms"] + r["optimiser_ms"]) for r in runs]),
-            "with_measures": mean_and_error([1e3 / r["with_measures_ms"] for r in runs]),
-            "objective_ms": min(r["objective_ms"] for r in runs),
-            "optimiser_ms": min(r["optimiser_ms"] for r in runs),
-            "measures_ms": min(r["with_measures_ms"] - r["objective_ms"] - r["optimiser_ms"] for r in runs),
+    for name, found in steps().items():
+        ours, peer = found["ours"]["parts"], found["peer"]["parts"]
+        summary[name] = {
+            "paper": PAPER[name][0],
+            "paper_error": PAPER[name][1],
+            "objective_ms": ours[0],
+            "optimiser_ms": ours[1],
+            "peer_objective_ms": peer[0],
+            "peer_optimiser_ms": peer[1],
+            "rounds_ms": found["ours"]["rounds"],
+            "measures_rounds_ms": measures,
+            "measures_ms": min(measures),
         }
     draw(results, summary)
     return results.finish(summary)
 
 
 def draw(results, summary):
-    figure, (left, right) = axes(1, 2, width=11, height=3.8, sharey=True)
+    figure, (left, right) = axes(1, 2, width=12, height=4.4, sharey=True)
     names = list(summary)
-    objective, optimiser, measures = ([row[f"{part}_ms"] for row in summary.values()] for part in PARTS)
+    objective, optimiser, measures, paper = (
+        [row[key] for row in summary.values()] for key in ("objective_ms", "optimiser_ms", "measures_ms", "paper")
+    )
     left.barh(names, objective, color=BLUE, label="objective, forward and backward")
     left.barh(names, optimiser, left=objective, color=ORANGE, hatch="//", edgecolor="white", label="optimiser")
-    left.set(xlabel="milliseconds", title="the step alone")
+    left.set(xlabel="milliseconds", title="the step alone (benchmarks/steps.py)")
     left.invert_yaxis()
-    left.legend(fontsize=8)
-    steps = [a + b for a, b in zip(objective, optimiser, strict=True)]
-    right.barh(names, steps, color=BLUE, label="the step alone")
-    right.barh(names, measures, left=steps, color=SKY, hatch="..", edgecolor="white", label="measures of all pairs")
-    right.set(xlabel="milliseconds", title="as the authors timed it")
-    figure.legend(*right.get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    alone = [a + b for a, b in zip(objective, optimiser, strict=True)]
+    right.plot(alone, names, "o", color=BLUE, label="the step alone")
+    right.plot(
+        [a + b for a, b in zip(alone, measures, strict=True)], names, "s", color=SKY, label="with measures of all pairs"
+    )
+    right.plot(
+        [1e3 / rate for rate in paper], names, "x", color=BLACK, label="the paper, with measures, on its machine"
+    )
+    right.set(xlabel="milliseconds, logarithmic", xscale="log", title="with measures, as the authors timed it")
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     results.figure(figure)
 
 
 def report(summary):
-    alone = {o: row["steps_per_second"]["mean"] for o, row in summary.items()}
-    measured = {o: row["with_measures"]["mean"] for o, row in summary.items()}
-    slowest = min(alone, key=alone.__getitem__)
-
-    def named(rates):
-        return ", ".join(f"{o} {rate:.1f}" for o, rate in rates.items())
-
-    share = [
-        row["measures_ms"] / (row["measures_ms"] + row["objective_ms"] + row["optimiser_ms"])
-        for row in summary.values()
-    ]
-    pairwise = [o for o in alone if not sees_all(o)]
-    update = [summary[o]["optimiser_ms"] / (summary[o]["objective_ms"] + summary[o]["optimiser_ms"]) for o in pairwise]
+    alone = {name: 1e3 / (row["objective_ms"] + row["optimiser_ms"]) for name, row in summary.items()}
+    shown = ", ".join(f"{name} {rate:.0f}" for name, rate in alone.items())
+    measures = next(iter(summary.values()))["measures_ms"]
     return {
         "claim": "53.8 to 91.3 steps a second; MHE is slower than the others, SSW with 13 circles slowest",
-        "got": f"steps a second, the step alone on one thread: {named(alone)}; with measures: {named(measured)}",
-        "findings": [
-            verdict(
-                alone["MHE RBF chordal"]
-                < min(alone[o] for o in ("KoLeo", "MM geodesic", "Lloyd 512", "Sliced 13 axes")),
-                "With the amount of computation balanced, MHE is slower than KoLeo, MM, Lloyd and Sliced.",
-                f"Steps a second, the step alone: {named(alone)}.",
-            ),
-            verdict(slowest == "SSW 13", "SSW with 13 circles is the slowest.", f"The slowest is {slowest}."),
-            new(
-                min(share) > 0.5,
-                "A loop that measures all pairs at every step times its measures.",
-                f"They take {100 * min(share):.1f} to {100 * max(share):.1f} % of such a step. Of the step alone, the "
-                f"optimiser's update of the whole table takes {100 * min(update):.0f} to {100 * max(update):.0f} % "
-                "where the "
-                "objective sees a minibatch.",
-            ),
-        ],
+        "got": f"steps a second, the step alone: {shown}; the measures of all pairs take {measures:.0f} ms more",
+        "findings": judge(claims(summary)),
     }
+
+
+def slower(summary, one, other):
+    """By how many milliseconds a step of the first takes longer, round by round; of the best where none is noted."""
+    pairs = list(zip(summary[one]["rounds_ms"], summary[other]["rounds_ms"], strict=True)) or [
+        tuple(summary[name]["objective_ms"] + summary[name]["optimiser_ms"] for name in (one, other))
+    ]
+    return Case.of(f"than {other}", mean_and_error([a - b for a, b in pairs]))
+
+
+def claims(summary):
+    judged = {"seconds": 1.0, "unit": " ms", "setting": "the step alone, on this machine"}
+    yield Claim(
+        "With the amount of computation balanced, MHE is slower than the others.",
+        [slower(summary, "MHE (RBF)", name) for name in ("KoLeo", "MM (geodesic)", "Lloyd", "Sliced (13 axes)")],
+        evidence="A step takes longer by:",
+        headline=True,
+        **judged,
+    )
+    yield Claim(
+        "SSW with 13 circles is the slowest.",
+        [slower(summary, "SSW (13)", name) for name in summary if name != "SSW (13)"],
+        evidence="A step takes longer by:",
+        **judged,
+    )
+    rows = summary.values()
+    share = [r["measures_ms"] / (r["measures_ms"] + r["objective_ms"] + r["optimiser_ms"]) for r in rows]
+    batched = [row for name, row in summary.items() if not name.startswith(SEES_ALL)]
+    ours = [r["optimiser_ms"] / (r["objective_ms"] + r["optimiser_ms"]) for r in batched]
+    peer = [r["peer_optimiser_ms"] / (r["peer_objective_ms"] + r["peer_optimiser_ms"]) for r in batched]
+    longer = {
+        name: [ms - row["objective_ms"] - row["optimiser_ms"] for ms in row["measures_rounds_ms"]]
+        for name, row in summary.items()
+    }
+    yield Claim(
+        "A loop that measures all pairs at every step times its measures: they take longer than all the rest.",
+        [Case.of(f"than a step of {name}", mean_and_error(values)) for name, values in longer.items()],
+        new=True,
+        evidence=f"They take {100 * min(share):.0f} to {100 * max(share):.0f} % of such a step. Of the step alone, "
+        "where the objective sees a minibatch, the optimiser's update of the whole table takes "
+        f"{100 * min(ours):.0f} to {100 * max(ours):.0f} % with ours and {100 * min(peer):.0f} to "
+        f"{100 * max(peer):.0f} % with geoopt's. The measures take longer by:",
+        headline=True,
+        **judged,
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,10 @@
 
 import statistics
 
-from _common import markdown, new, verdict
+from _common import markdown
+from _verdicts import judge
+
+from translation.claims import continuous_claims, discrete_claims
 
 # BLEU, smallest distance and spherical variance; WMT 2016, Romanian to English.
 PAPER = {
@@ -62,10 +65,45 @@ def rows_of(records):
                 | {"tokens": last[0][which]["tokens"]}
                 for which in ("whole", "occurring")
             },
+            "variances": {which: [seen[which]["variance"] for seen in last] for which in ("whole", "occurring")},
+            "rare": [rare(record) for record in own if "gradient" in record["history"][0]],
+            "still_rising": all(rising(record) for record in own),
+            "seconds": statistics.fmean(record["seconds"] for record in own),
             "gains": [comparison["gain"] for comparison in against],
             "p_values": [comparison["p_value"] for comparison in against],
         }
     return rows
+
+
+def late(history):
+    """The place of the last look before four fifths of the updates: late in training, as in the paper's figure."""
+    times = [seen["update"] for seen in history]
+    return max(range(len(times)), key=lambda place: (times[place] <= 0.8 * times[-1], place))
+
+
+def rare(record):
+    """Medians over bins of tokens, late in training: the rarer half of those that occur, and those that never do."""
+    seen = record["history"][late(record["history"])]
+    occurring = seen["occurring"]["tokens"]
+
+    def median(kind, low, high):
+        found = [
+            value for rank, value in zip(seen[kind]["rank"], seen[kind]["middle"], strict=True) if low < rank <= high
+        ]
+        return statistics.median(found) if found else None
+
+    half, whole = (occurring / 2, occurring), (occurring, seen["whole"]["tokens"])
+    return {
+        "gradient": median("gradient", *half),
+        "nearest": median("nearest", *half),
+        "nearest_absent": median("nearest", *whole),
+    }
+
+
+def rising(record):
+    """Whether the spherical variance of the whole table rose up to the end."""
+    *_, before, last = (seen["whole"]["variance"] for seen in record["history"])
+    return last > before
 
 
 def first_test(row):
@@ -126,20 +164,6 @@ def ran(summary):
     return f"{words}; {test['signature']}"
 
 
-def gains_over(rows, name, baseline):
-    """In BLEU, seed by seed. The rows hold their gains over the first one, which has none of its own."""
-    own, other = (rows[row]["gains"] or [0.0] * rows[row]["seeds"] for row in (name, baseline))
-    return [round(one - two, 3) for one, two in zip(own, other, strict=True)]
-
-
-def judged(rows, better, baseline):
-    """Whether these rows' BLEU is above the baseline's, seed by seed: None below three seeds, or where it varies."""
-    if rows[baseline]["seeds"] < 3:
-        return None
-    gains = [gain for name in better for gain in gains_over(rows, name, baseline)]
-    return True if min(gains) > 0 else False if max(gains) < 0 else None
-
-
 def report(summary):
     discrete, continuous = summary["discrete"], summary["continuous"]
     names = list(discrete)
@@ -154,71 +178,5 @@ def report(summary):
         "29.7)",
         "got": got,
         "table": list(table(summary)),
-        "findings": [*_discrete_findings(summary), *(_continuous_findings(continuous) if continuous else [])],
+        "findings": judge([*discrete_claims(summary), *(continuous_claims(continuous) if continuous else [])]),
     }
-
-
-def _discrete_findings(summary):
-    rows = summary["discrete"]
-    euclidean, spherical = rows["Euclidean"], rows["spherical"]
-    sliced = rows["spherical + Sliced"]
-    seeds = f"{euclidean['seeds']} seed(s)"
-    for which, tokens in (("whole", "the whole table"), ("occurring", "the tokens that occur in the target text")):
-        yield verdict(
-            variance(spherical, which) > variance(euclidean, which),
-            f"Training on the sphere alone raises the spherical variance of {tokens}.",
-            f"{variance(euclidean, which):.3f} to {variance(spherical, which):.3f}, {seeds}.",
-        )
-    yield verdict(
-        judged(rows, ["spherical"], "Euclidean"),
-        "Training on the sphere alone raises BLEU.",
-        f"Both tuned by equal numbers of tries: {bleu(euclidean):.1f} to {bleu(spherical):.1f}, {seeds}; "
-        f"p = {', '.join(f'{p:.3f}' for p in spherical['p_values'])}.",
-    )
-    yield verdict(
-        variance(sliced) > 0.985,
-        "Sliced drives spherical variance to 0.99.",
-        f"{variance(sliced):.3f} over the tokens that occur, {variance(sliced, 'whole'):.3f} "
-        f"over all, with weight {sliced['weight']:g} of a sum over points.",
-    )
-    regularised = [name for name in rows if "+" in name]
-    gains = {name: gains_over(rows, name, "spherical") for name in regularised}
-    beside = [f"{name} {bleu(rows[name]):.1f} ({', '.join(f'{g:+.1f}' for g in own)})" for name, own in gains.items()]
-    yield verdict(
-        judged(rows, regularised, "spherical"),
-        "Dispersion further improves BLEU.",
-        f"The sphere alone {bleu(spherical):.1f}; with gains over it by seed: {', '.join(beside)}; {seeds}.",
-    )
-    own = summary["tries"].get("Euclidean", [])
-    if own:
-        best = min(own, key=lambda one: one["validation_loss"])
-        yield new(
-            best is not own[0],
-            "The Euclidean table, too, wants a rate of its own: tuning the sphere's alone favours the sphere.",
-            f"Validation loss of the Euclidean tries: {listed(own)}; of the spherical: "
-            f"{listed(summary['tries']['spherical'])}.",
-        )
-
-
-def listed(tries):
-    return ", ".join(f"{one['validation_loss']:.3f} at {one['table_lr']:g}" for one in tries)
-
-
-def _continuous_findings(rows):
-    base = rows["continuous, Euclidean"]
-    offline = [name for name in rows if "offline" in name]
-    if offline:
-        yield verdict(
-            judged(rows, offline, "continuous, Euclidean"),
-            "Offline dispersion of a Euclidean table helps continuous output.",
-            f"{bleu(base):.1f} as it is; " + ", ".join(f"{name} {bleu(rows[name]):.1f}" for name in offline) + ".",
-        )
-    trained = [name for name in rows if name.startswith("continuous, spherical")]
-    if trained:
-        yield verdict(
-            judged(rows, trained, "continuous, Euclidean"),
-            "Tables trained on the sphere serve continuous output better than Euclidean ones (28.3 to 29.9 and more).",
-            f"{bleu(base):.1f} from the Euclidean; "
-            + ", ".join(f"{name} {bleu(rows[name]):.1f}" for name in trained)
-            + f"; {base['seeds']} seed(s).",
-        )

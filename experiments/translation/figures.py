@@ -2,6 +2,8 @@
 
 from _common import BLUE, ORANGE, axes
 
+from translation.comparison import late
+
 KINDS = {"gradient": "norm of the gradient", "nearest": "angle to the nearest, radians"}
 STYLES = {"Euclidean": (BLUE, "o"), "spherical": (ORANGE, "s")}
 
@@ -16,10 +18,10 @@ def draw(results, records):
     if not watched:
         return
     times = [seen["update"] for seen in next(iter(watched.values()))]
-    late = max(range(len(times)), key=lambda place: (times[place] <= 0.8 * times[-1], place))
+    place = late(next(iter(watched.values())))
     figure, made = axes(1, 2, width=10)
-    _panels(made, watched, late)
-    made[0].set_title(f"after {times[late]} updates", loc="left", fontsize=9)
+    _panels(made, watched, place)
+    made[0].set_title(f"after {times[place]} updates, one seed; bands: 10 to 90 %", loc="left", fontsize=9)
     results.figure(figure, "_frequency")
     figure, made = axes(len(times), 2, width=10, height=2.4 * len(times), sharex=True, squeeze=False)
     for place, update in enumerate(times):

@@ -121,6 +121,39 @@ def test_11_the_figure_on_dimensionality_is_of_20_thousand_points(simplex):
     assert_close(math.degrees(uc.min_angle(cross_polytope)), 90.0)
 
 
+def test_12_the_variance_of_the_mmd_estimate_is_not_negative(generator):
+    """Points near one direction: the first-order term with |mu|^4 is what samples show, with |mu|^2 it is negative."""
+    n, kernel = 100, uc.Laplace(1.0)
+    kappa = torch.tensor(math.sqrt(3), dtype=torch.float64)
+    clumped = uc.VonMisesFisher(torch.eye(3, dtype=torch.float64)[0], kappa)
+    x = clumped.sample((4000,), generator=generator)
+    values = kernel((x[:, None] - x).square().sum(dim=-1)).fill_diagonal_(0)
+    means = values.sum(dim=1) / (len(x) - 1)  # <phi(x), mu> of every point
+    right, printed = ((means.square().mean() - means.mean() ** power).item() for power in (2, 1))
+    sampled = torch.tensor([float(uc.mmd(clumped.sample((n,), generator=generator), kernel)) for _ in range(400)])
+    scale = 4 * (n - 2) / (n * (n - 1))
+    assert scale * right == pytest.approx(sampled.var().item(), rel=0.35)  # five standard errors of 400 samples
+    assert scale * printed < -40 * scale * right
+    large = clumped.sample((4000,), generator=generator)
+    assert uc.mmd_variance(large, kernel) == pytest.approx(4 / len(large) * right, rel=0.2)
+
+
+def test_13_the_way_round_a_circle_may_be_shorter():
+    first, second = (torch.tensor([[math.cos(t), math.sin(t)]], dtype=torch.float64) for t in (-3.0, 3.0))
+    assert_close(uc.angle(first, second).item(), 2 * math.pi - 6.0)  # as printed: 6
+    near = (torch.tensor([[math.cos(t), math.sin(t)]], dtype=torch.float64) for t in (-1.0, 1.5))
+    assert_close(uc.angle(*near).item(), 2.5)
+
+
+def test_14_pot_returns_the_root(points, generator):
+    """What the authors minimise, beside the closed form of the paper: ours."""
+    ot = pytest.importorskip("ot")
+    x, circles = points(30, 5), uc.great_circles(7, 5, generator=generator, dtype=torch.float64)
+    theirs = ot.sliced_wasserstein_sphere_unif(x, n_projections=7, projections=circles.mT)
+    assert_close(theirs, uc.ssw(x, circles).sqrt())
+    assert abs(theirs - uc.ssw(x, circles)) > 0.01
+
+
 def test_truth_sliced_and_ssw_are_one_objective(points, generator):
     n, d = 12, 5
     x, circles = points(n, d).requires_grad_(), uc.great_circles(4, d, generator=generator, dtype=torch.float64)

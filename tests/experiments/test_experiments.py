@@ -107,8 +107,9 @@ def test_synthetic(quick):
 def test_timing(quick):
     summary, _ = quick("timing")
     for row in summary.values():
-        assert row["steps_per_second"]["mean"] > 0
-        assert row["with_measures"]["mean"] > 0
+        assert min(row[f"{part}_ms"] for part in ("objective", "optimiser", "measures")) > 0
+    benchmark = json.loads((FOLDER.parent / "results/steps.json").read_text())["ms"]["ours"]
+    assert [summary["KoLeo"][f"{part}_ms"] for part in ("objective", "optimiser")] == benchmark["KoLeo|dense"]
     with pytest.raises(SystemExit, match="expected --jobs 1"):
         importlib.import_module("timing").main(["--quick", "--jobs", "2"])
 
@@ -196,7 +197,7 @@ def test_prototypes(quick, folder):
     assert "seeds of prototypes and heads on a single backbone" in table
     found = {finding["claim"]: finding["verdict"] for finding in report["findings"]}
     (fitted,) = [verdict for claim, verdict in found.items() if "(rate 0.1, momentum 0.9) separates" in claim]
-    assert fitted == "confirmed"
+    assert fitted == "open"  # two starts
     (alone,) = [verdict for claim, verdict in found.items() if "end to end" in claim]
     assert alone == "open"  # one network of each
     assert not any("column" in claim for claim in found)  # eight classes have none in the paper

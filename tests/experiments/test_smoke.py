@@ -29,7 +29,7 @@ SMALLEST = {
     "sliced_ssw": {"steps": 2, "follow_steps": 10},
     "synthetic": {"n": 40, "d": 4, "batch": 8, "steps": 4},
     "tammes": {"steps": 4},
-    "timing": {"n": 40, "d": 4, "batch": 8, "steps": 1, "rounds": 1},
+    "timing": {"n": 40, "d": 4, "rounds": 1},
     "translation": {"discrete": THREE_ROWS, "continuous": [], "updates": 2, "bootstrap": 2},
     "weights": {"steps": [2, 2, 2], "size_steps": 1},
 }

@@ -1,0 +1,169 @@
+"""The rule for verdicts: made-up runs whose verdicts are known, on both sides of each of its conditions."""
+
+import importlib
+import json
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).parents[2]
+MINUTES, SECONDS = 300.0, 5.0  # what a start takes
+CLEAR, LOST = [1.0, 1.1, 0.9, 1.05, 0.95], [-1.0, -1.1, -0.9, -1.05, -0.95]
+VAGUE = [3.0, -1.0, 2.0, -2.0, 1.0]
+
+
+@pytest.fixture(autouse=True)
+def _among_the_experiments(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+
+
+@pytest.fixture
+def rule():
+    return importlib.import_module("_verdicts")
+
+
+def case(rule, values, name="some"):
+    error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    return rule.Case(name, statistics.fmean(values), error, len(values))
+
+
+def verdict(rule, *runs, seconds=SECONDS, beside=(), **choices):
+    """On one claim about these runs, each a case, beside others of the experiment."""
+    claims = [rule.Claim("It is so.", [case(rule, values) for values in runs], seconds=seconds, **choices)]
+    claims += [
+        rule.Claim(f"Another, {place}.", [case(rule, values)], seconds=seconds) for place, values in enumerate(beside)
+    ]
+    return rule.judge(claims)[0]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("runs", "choices", "expected"),
+    [
+        ([CLEAR], {}, "confirmed"),
+        ([LOST], {}, "refuted"),
+        ([VAGUE], {}, "open"),
+        ([CLEAR[:4]], {}, "open"),  # five starts where one takes seconds
+        ([CLEAR[:3]], {"seconds": MINUTES}, "confirmed"),
+        ([CLEAR[:2]], {"seconds": MINUTES}, "open"),
+        ([[5.0]], {"seconds": MINUTES}, "open"),
+        ([], {}, "open"),
+        ([CLEAR, CLEAR], {}, "confirmed"),
+        ([CLEAR, VAGUE], {}, "open"),
+        ([CLEAR, CLEAR[:3]], {}, "open"),  # every case has its starts
+        ([CLEAR, LOST], {}, "refuted"),  # by one case
+        ([CLEAR, LOST], {"existential": True}, "confirmed"),  # by one case
+        ([VAGUE, LOST], {"existential": True}, "open"),
+        ([LOST, LOST], {"existential": True}, "refuted"),
+        ([CLEAR], {"new": True}, "new"),
+        ([LOST], {"new": True}, "not borne out"),
+        ([VAGUE], {"new": True}, "open"),
+        ([CLEAR[:2]], {"new": True}, "open"),
+    ],
+)
+def test_made_up_runs_have_their_verdicts(rule, runs, choices, expected):
+    assert verdict(rule, *runs, **choices) == expected
+
+
+def test_the_test_is_student_s(rule):
+    """Against scipy's own t-test."""
+    from scipy.stats import ttest_1samp
+
+    found = case(rule, [0.3, 1.2, 0.7, -0.1, 0.9])
+    assert found.p(1) == pytest.approx(ttest_1samp([0.3, 1.2, 0.7, -0.1, 0.9], 0).pvalue)
+    assert found.p(-1) == 1.0
+    low, high = found.interval
+    assert (low, high) == pytest.approx(ttest_1samp([0.3, 1.2, 0.7, -0.1, 0.9], 0).confidence_interval(0.95))
+
+
+def test_the_interval_excludes_zero_where_the_verdict_falls(rule):
+    """For one claim alone, the 95 % interval decides: shifted to either side of the edge."""
+    values = [0.3, 1.2, 0.7, -0.1, 0.9]
+    reach = case(rule, values).mean - case(rule, values).interval[0]
+    middle = statistics.fmean(values)
+    for shift, expected in ((1.01, "confirmed"), (0.99, "open"), (-0.99, "open"), (-1.01, "refuted")):
+        assert verdict(rule, [value - middle + shift * reach for value in values]) == expected
+
+
+def test_holm_by_hand(rule):
+    """Holm (1979): the smallest times their number, the next times one less, and none below the one before it."""
+    assert rule.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert rule.holm([0.5, 0.9]) == [1.0, 1.0]
+    assert rule.holm([]) == []
+
+
+def test_other_claims_of_the_experiment_make_it_harder(rule):
+    marginal = [0.3, 1.2, 0.7, 0.1, 0.9]  # p = 0.033
+    assert verdict(rule, marginal) == "confirmed"
+    assert verdict(rule, marginal, beside=[VAGUE]) == "open"
+    assert verdict(rule, marginal, beside=[CLEAR]) == "confirmed"  # the step down: that one is settled first
+    assert verdict(rule, marginal, beside=[CLEAR, VAGUE]) == "open"
+    assert verdict(rule, marginal, beside=[[5.0], [4.0]]) == "confirmed"  # too few starts are no test
+
+
+def test_cases_of_a_refutation_are_counted(rule):
+    """One of several cases that falls on the other side by chance does not refute."""
+    marginal = [-0.3, -1.2, -0.7, -0.1, -0.9]
+    assert verdict(rule, marginal) == "refuted"
+    assert verdict(rule, marginal, VAGUE, VAGUE, VAGUE) == "open"
+
+
+def test_margins_and_signs(rule):
+    gained = {"mean": 2.0, "error": 0.1, "n": 5}
+    assert rule.Case.of("some", gained, least=1.5).mean == pytest.approx(0.5)
+    assert rule.Case.of("some", gained, least=1.5, sign=-1).mean == pytest.approx(-3.5)
+    below, above = rule.within({"mean": 0.2, "error": 0.01, "n": 5}, 0.3, "some")
+    assert (below.mean, above.mean) == pytest.approx((0.5, 0.1))
+
+
+def test_what_needs_no_starts_has_its_reason(rule):
+    found = rule.judge([rule.Exact("A", True, "By Rankin. More."), rule.Exact("B", False, "A counterexample.")])
+    assert [one["verdict"] for one in found] == ["proved", "disproved"]
+    assert [one["evidence"] for one in found] == ["By Rankin. More.", "A counterexample."]
+    (none,) = rule.judge([rule.Untested("C", "Not run.")])
+    assert (none["verdict"], none["evidence"]) == ("open", "Not run.")
+
+
+def test_the_text_has_intervals_starts_and_setting(rule):
+    claim = rule.Claim("It is so.", [case(rule, CLEAR, "one")], seconds=SECONDS, setting="half the steps", unit="°")
+    (found,) = rule.judge([claim])
+    assert "one +1.00° (+0.90 to +1.10) [95 % intervals, 5 starts; p < 0.0001 after Holm" in found["evidence"]
+    assert found["evidence"].endswith("Setting, ours: half the steps.")
+    (found,) = rule.judge([rule.Claim("It is so.", [case(rule, [1.0], "one")], seconds=SECONDS)])
+    assert "one +1.00 [no interval, 1 start: too few]" in found["evidence"]
+    many = [case(rule, [value + place for value in CLEAR], f"case {place}") for place in range(20)]
+    (found,) = rule.judge([rule.Claim("It is so.", many, seconds=SECONDS)])
+    assert "the lowest of 20 cases: case 0 +1.00" in found["evidence"]
+    assert "case 19" not in found["evidence"]
+
+
+def test_no_verdict_in_the_results_without_interval_and_starts(rule):
+    """Every report goes through the rule: what was decided by runs says so, and what the paper claims is never new."""
+    table = importlib.import_module("table")
+    found = table.load()
+    assert found.keys() == table.NAMES.keys()
+    for name, data in found.items():
+        for one in data["findings"]:
+            if one["verdict"] in ("confirmed", "refuted", "new", "not borne out"):
+                told = r"\(\S+ to \S+\).*\[95 % intervals, [\d or]+ starts; p (=|<) \S+ after Holm's correction\]"
+                assert re.search(told, one["evidence"]), (name, one)
+            elif one["verdict"] == "open":
+                assert re.search(r"\d+ start|no runs", one["evidence"]), (name, one)
+            else:
+                assert one["verdict"] in ("proved", "disproved"), (name, one)
+                assert one["evidence"], (name, one)
+
+
+def test_a_reduced_setting_is_named_in_its_verdicts(rule):
+    """Where fewer steps than the paper's were run, no claim of it is confirmed or refuted without saying so."""
+    table = importlib.import_module("table")
+    for name in ("dimensionality", "sliced_ssw"):
+        data = json.loads((ROOT / f"results/{name}.json").read_text())
+        if "steps" in data["reduced"]:
+            found = importlib.import_module(name).report(data["summary"])["findings"]
+            settled = [one for one in found if one["verdict"] in ("confirmed", "refuted")]
+            assert all("Setting, ours" in one["evidence"] for one in settled), name
+    assert table.RULE is rule.RULE
