@@ -46,6 +46,9 @@ def read_columns(
     names = _Names(size)
     filled = 0
     for batch in batches:
+        if batch.num_rows == 0:
+            continue
+        batch.validate(full=True)  # offsets and indices in the file are used unchecked otherwise
         block = _to_block(batch, columns, filled)
         if points is None:
             check_shape(*block.shape)
