@@ -245,7 +245,7 @@ def section(results, summary):
             "",
             *([f"Without a figure: {'; '.join(without)}."] if without else []),
             "",
-            "![Changes by method, table and figure](../results/repair.png)",
+            "![Changes by method, table and figure; of more dimensions more top directions](../results/repair.png)",
             "",
             END,
         ]
@@ -264,7 +264,8 @@ def draw(summary):
             heights = [-i - 0.2 * (place - 1) for i in range(len(methods))]
             look = {"color": COLOURS[place], "marker": MARKERS[place], "linestyle": "none", "capsize": 2}
             ax.errorbar([c[0] for c in changes], heights, xerr=[c[2] - c[0] for c in changes], label=table, **look)
-        ax.set_yticks([-i for i in range(len(methods))], [method["name"] for method in methods], fontsize=7)
+        longest = max((entries[shown]["methods"][1:] for entries in summary["tables"].values()), key=len)
+        ax.set_yticks([-i for i in range(len(longest))], [method["name"] for method in longest], fontsize=7)
         ax.set(title=shown, xlabel="change")
     panels[0][0].legend(fontsize=8)
     return figure
