@@ -219,6 +219,24 @@ def test_a_large_table_is_compared_on_a_sample_with_all_rows_of_the_figure():
         assert compared.values["figure"] == pytest.approx(value(figure, figure.score(changed(whole))))
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_compared_in_single(dtype, monkeypatch):
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
+    x = cone_hides_meaning()[0].to(dtype)
+    half, single = (compare(Fits(rows, seed=0), file="t", output="o") for rows in (x, x.float()))
+    for key in ("overlap", "hubness", "rank"):
+        assert half.methods[1].values[key] == pytest.approx(single.methods[1].values[key], abs=1e-9)
+
+
+def test_a_row_that_is_the_mean_may_become_zero(monkeypatch):
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
+    x = torch.randn(100, 4, generator=seeded()).round(decimals=1)
+    x = torch.cat([x, 2 - x, torch.ones(1, 4)])  # its mean is (1, 1, 1, 1)
+    assert (Fits(x, seed=0).fit(Map("centre"))[0].transform(x)[-1] == 0).all()
+    compared = compare(Fits(x, seed=0), file="t", output="o").methods[1]
+    assert compared.values["rank"] == pytest.approx(uc.effective_rank(x[:-1] - 1), rel=1e-5)
+
+
 def result(name, kind="map", *, hubness=2.0, overlap=0.9, change=-0.5, half=0.1):
     values = {"hubness": hubness, "overlap": overlap}
     changes = {"hubness": (change, change - half, change + half)}

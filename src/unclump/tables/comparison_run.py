@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
+from unclump._precision import full_precision
 from unclump.measures.angles import effective_rank
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
@@ -54,7 +55,7 @@ def compare(
     """
     x, seed = fits.x, fits.seed
     rows = _choose_rows(len(x), sample, figure, seed)
-    start = x if len(rows) == len(x) else x[rows]
+    start = full_precision(x if len(rows) == len(x) else x[rows])
     figure = None if figure is None else figure.restrict(rows.numpy())
     methods = list(candidates(x.shape[1], len(x)))
     judge = _Judge(start, figure, len(methods), seed)
@@ -101,7 +102,8 @@ class _Judge:
         near = nearest(project(points), k=self.k)[0]
         self._near = near if self._near is None else self._near
         overlap = (near.unsqueeze(2) == self._near.unsqueeze(1)).any(dim=2).double().mean().item()
-        values = {"overlap": overlap, "rank": effective_rank(points), "seconds": seconds}
+        directed = points[points.any(dim=1)]  # a row that is the mean, as that of unknown words may be, becomes zero
+        values = {"overlap": overlap, "rank": effective_rank(directed), "seconds": seconds}
         counts = np.bincount(near.flatten().numpy(), minlength=self.rows).astype(np.float64)
         draws = {"hubness": Bootstrap(self.rows, seed=self.seed).draws(skewness, counts)}
         if self.figure is not None:
