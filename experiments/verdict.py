@@ -88,12 +88,13 @@ def plant_cone(x, strength, g):
 
 
 def plant_hubs(x, strength, g):
-    """Twelve rows around the centre of the rows nearest to one of them."""
-    unit = uc.project(x)
-    near = (unit @ unit[int(torch.randint(len(x), (), generator=g))]).topk(round(number(strength) * len(x))).indices
-    centre = uc.project(unit[near].mean(dim=0))
-    rows = torch.randperm(len(x), generator=g)[:12]
-    x[rows] = uc.project(centre + 0.05 * uc.uniform(12, x.shape[1], generator=g)) * x[rows].norm(dim=1, keepdim=True)
+    """Turn a share of the rows towards one direction, up to a cosine of 0.85, and put twelve rows around it."""
+    direction, norms = uc.uniform(1, x.shape[1], generator=g), x.norm(dim=1, keepdim=True)
+    rows = torch.randperm(len(x), generator=g)
+    turned, hubs = rows[: round(number(strength) * len(x))], rows[-12:]
+    aside = uc.project(x[turned] - (x[turned] @ direction.mT) * direction)
+    x[turned] = (0.85 * direction + math.sqrt(1 - 0.85**2) * aside) * norms[turned]
+    x[hubs] = uc.project(direction + 0.05 * uc.uniform(12, x.shape[1], generator=g)) * norms[hubs]
 
 
 def plant_dimensions(x, strength, g):

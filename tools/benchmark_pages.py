@@ -387,9 +387,10 @@ table has by itself, above: norms that carry the frequency. False alarms: {len(a
 A fault is planted into 4,000 rows of each of the {tables} tables (of counts with unit norms) at five strengths; a cell
 says in how many the verdict named it. The strengths: rows without a direction; rows that are copies; ten copies turned
 by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, the others having a
-fiftieth of their deviation; the mean cosine; the share of the rows around whose centre twelve rows are put; constant
-dimensions; the correlation of norm and rank before rounding to ranks. Strengths on the near side of a threshold are
-meant to pass: 3 degrees, 70 percent, a mean cosine of 0.2 and 0.4, a correlation of 0.3 and 0.6.
+fiftieth of their deviation; the mean cosine; the share of the rows that are turned to one direction, with twelve rows
+around it; constant dimensions; the correlation of norm and row number. Strengths on the near side of a threshold are
+meant to pass: 3 degrees; 70 percent of the axes; a mean cosine of 0.2 and 0.4; hubs of 2 and 5 percent, which are among
+the nearest of fewer rows than these; one or two dimensions of 384; a correlation of 0.3 and 0.6.
 
 {table(["fault", "1", "2", "3", "4", "5"], hits)}
 

@@ -238,3 +238,18 @@ def test_samples_of_fewer_than_two_rows_are_refused(options, tmp_path, points, c
     np.save(tmp_path / "table.npy", points(50, 8).numpy())
     assert main(["measure", str(tmp_path / "table.npy"), *options]) == 2
     assert "expected sample" in capsys.readouterr().err
+
+
+def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
+    x = points(90, 12)
+    x[80] = x[4]
+    np.save(tmp_path / "whole.npy", x.numpy())
+    for number, part in enumerate(x.split(40)):
+        np.save(tmp_path / f"part-{number}.npy", part.numpy())
+    shards = [tmp_path / f"part-{number}.npy" for number in range(3)]
+    whole, parts = (json.loads(run(capsys, *files, "--json")) for files in ([tmp_path / "whole.npy"], shards))
+    assert parts.pop("files") == list(map(str, shards))
+    assert whole.pop("file") == str(tmp_path / "whole.npy")
+    assert whole == parts
+    assert parts["duplicates"][0]["rows"] == [4, 80]
+    assert "to copy" not in run(capsys, *shards)

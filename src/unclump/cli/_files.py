@@ -10,9 +10,13 @@ OBJECTIVES = (
 """The names of `unclump.list_objectives`, which would import torch."""
 
 
-def add_input(command: argparse.ArgumentParser) -> None:
-    """Add FILE and the options for reading it."""
-    command.add_argument("file", type=Path, metavar="FILE", help="a table, or the folder of a model or dataset")
+def add_input(command: argparse.ArgumentParser, *, shards: bool = False) -> None:
+    """Add FILE and the options for reading it; with `shards`, FILE may be several that hold one table."""
+    what = "a table, or the folder of a model or dataset"
+    if shards:
+        command.add_argument("files", type=Path, metavar="FILE", nargs="+", help=f"{what}; or its shards, in order")
+    else:
+        command.add_argument("file", type=Path, metavar="FILE", help=what)
     command.add_argument("--tensor", metavar="KEY", help="which table, if FILE holds several: key, tensor or column")
     command.add_argument("--names", type=Path, metavar="FILE", help="row names, one per line")
 

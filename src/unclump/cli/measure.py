@@ -28,6 +28,7 @@ EXAMPLES = """examples:
   unclump measure words.npy --names words.txt        with row names from a file, one per line
   unclump measure words.npy --fail-on duplicates,rank --quiet
                                                      exit code 1 if one of these faults is found
+  unclump measure part-*.safetensors                 the shards of one table
   unclump measure large.safetensors --sample 20000   the neighbours of more rows than by default
   unclump measure words.npy --save words.health      all that was measured, for unclump report --from
 
@@ -39,7 +40,7 @@ direction are listed and left out.
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    add_input(command)
+    add_input(command, shards=True)
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument(
         "--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas"
@@ -61,11 +62,11 @@ def run(args: argparse.Namespace) -> int:
 
     import torch
 
-    from unclump.cli._tables import load_table
+    from unclump.cli._tables import load_shards
     from unclump.tables.health import health
 
     fail_on = _parse_faults(args.fail_on)
-    table = load_table(args.file, args)
+    table = load_shards(args.files, args)
     if not args.quiet:
         _announce(table.points, args)
     result = health(
@@ -80,9 +81,10 @@ def run(args: argparse.Namespace) -> int:
     if args.save is not None:
         result.save(args.save)
     if args.json:
-        print(json.dumps({"file": str(args.file), **result.to_dict()}, indent=1, allow_nan=False))
+        files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
+        print(json.dumps(files | result.to_dict(), indent=1, allow_nan=False))
     else:
-        print("\n".join([str(result), *_advice(result, args.file)]))
+        print("\n".join([str(result), *_advice(result, args.files)]))
     return int(not fail_on.isdisjoint(result.verdict.findings))
 
 
@@ -106,10 +108,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _advice(result: "Health", file: Path) -> list[str]:
-    """Lines with the commands that help."""
+def _advice(result: "Health", files: list[Path]) -> list[str]:
+    """Lines with the commands that help; none for shards, which they do not take."""
     from unclump._text import escape_unprintable
 
+    if len(files) > 1:
+        return []
+    file = files[0]
     out = file.with_name(f"{file.stem}-better{file.suffix}")
     return [f"to copy: {escape_unprintable(command)}" for command in result.verdict.commands_for(str(file), str(out))]
 
