@@ -19,9 +19,10 @@ class Balanced(nn.Module):
         \qquad h = \nabla \text{objective}
 
     where g is the gradient that the task sends back. The share is the weight of the objective in units of the task: it
-    means the same for every objective, number of rows, loss scale and batch size. Where the task has no gradient,
-    nothing moves; of a sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the
-    embeddings pass unchanged.
+    means the same for every objective, loss scale and batch size. Of a table with more than 10,000 rows, most of which
+    are in no batch, take a smaller one: see the page on weights. Where the task has no gradient, nothing moves; of a
+    sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the embeddings pass
+    unchanged.
 
     Args:
         objective: Whose gradient is added.
