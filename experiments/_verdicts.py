@@ -176,10 +176,11 @@ def _brief(claim):
     if decisive is None:
         return ""
     starts = f"{decisive.n} start{'s' if decisive.n > 1 else ''}"
+    ours = f"; ours: {claim.setting}" if claim.setting else ""
     if claim.brief:
-        return f"{claim.brief} ({starts})."
+        return f"{claim.brief} ({starts}{ours})."
     what = f"{claim.evidence.rpartition('. ')[2].rstrip(':')}: " if claim.evidence.endswith(":") else ""
-    return f"{what}{decisive.text(claim.unit, claim.digits)}, {starts}."
+    return f"{what}{decisive.text(claim.unit, claim.digits)}, {starts}{ours}."
 
 
 def _statistic(case):
