@@ -13,19 +13,15 @@ from unclump._checks import check_generator
 from unclump._text import sanitise
 from unclump.report.comparison import compare, comparison_section
 from unclump.report.components import table_titles
+from unclump.report.key_figures import key_section, tile_section
 from unclump.report.listings import bad_row_section, group_section, hub_section
 from unclump.report.map_data import build_map
 from unclump.report.map_section import map_section
 from unclump.report.page import Page, render_page
-from unclump.report.sections import (
-    chart_sections,
-    key_section,
-    tests_section,
-    tile_section,
-    verdict_section,
-)
+from unclump.report.sections import chart_sections, tests_section
 from unclump.report.table_view import TableView, measure_table
 from unclump.report.text import escape, format_count
+from unclump.report.verdict_section import verdict_section
 from unclump.tables.files import Table
 from unclump.tables.findings import Health, fingerprint
 
@@ -82,15 +78,15 @@ def report(
     hubs = [hub_section(view, suffix) for _, (view, suffix) in numbered]
     groups = [group_section(view, number, suffix) for number, (view, suffix) in numbered]
     bad_rows = [bad_row_section(view, suffix) for _, (view, suffix) in numbered]
-    charts = chart_sections(tables)
+    charts, healths = chart_sections(tables), [view.health for view in tables]
     sections = [
         verdict_section(tables),
-        tile_section(tables),
+        tile_section(healths),
         *comparison,
         map_section(tables, shown),
         *([_grid(charts + hubs)] if other is None else [*charts, _grid(hubs)]),
         *groups,
-        key_section(tables),
+        key_section(healths),
         tests_section(tables),
         *bad_rows,
     ]
