@@ -147,7 +147,7 @@ KEY_FIGURES = (
     ),
     KeyFigure(
         "Hubness",
-        lambda h: f"{h.hubness:.2f}",
+        lambda h: "" if h.hubness is None else f"{h.hubness:.2f}",
         "Skewness of how often a row is among the nearest of others; 0 is symmetric.",
     ),
     KeyFigure(

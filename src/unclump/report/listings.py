@@ -60,7 +60,7 @@ def hub_section(view: TableView, suffix: str = "") -> str:
         render_table(["Row", "Neighbour of", "Times even share"], rows, numbers=[1, 2]),
         note=(
             f"Rows that are among the {health.k} nearest neighbours of many others; an even share is {even:.3g}. "
-            f"Skewness {health.hubness:.2f}."
+            + ("" if health.hubness is None else f"Skewness {health.hubness:.2f}.")
             + ("" if searched == n else f" Counted over a sample of {format_count(searched)} rows.")
             + ("" if health.orphans is None else f" {health.orphans:.1%} of the rows are a neighbour of no other row.")
         ),
