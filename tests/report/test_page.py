@@ -90,7 +90,7 @@ def test_planted_clumps_are_listed_with_their_names():
     x = torch.randn(200, 16, generator=seeded(5))
     x[[3, 30, 60]] = x[0].clone()
     page = report(uc.Table(x, names=[f"word-{k}" for k in range(200)]), layout="pca")
-    listed = re.search(r"Near duplicates.*?</section>", page, re.S).group(0)
+    listed = re.search(r"<h2>Near duplicates.*?</section>", page, re.S).group(0)
     assert re.findall(r"word-\d+", listed) == ["word-0", "word-3", "word-30", "word-60"]
     assert "same direction" in listed
 
@@ -157,3 +157,34 @@ def test_new_rows_at_the_end_have_no_match_and_are_said():
 def test_tables_of_other_dimensions_are_refused():
     with pytest.raises(ValueError, match="the same dimension, got 4 and 5"):
         report(uc.Table(clump(9, 4)), uc.Table(clump(9, 5)))
+
+
+@pytest.mark.parametrize("planted", ["nothing", "equal rows", "near duplicates", "a cone", "few dimensions"])
+def test_headline_tiles_and_figures_name_the_same_faults(planted):
+    x = torch.randn(300, 12, generator=seeded(3))
+    if planted == "equal rows":
+        x[5] = x[9]
+    elif planted == "near duplicates":
+        x[5] = x[9] + 1e-4 * x[5]
+    elif planted == "a cone":
+        x[:, 0] += 9
+    elif planted == "few dimensions":
+        x[:, 3:] *= 0.01
+    measured = uc.health(x)
+    page = report(uc.Table(x), measured=measured, layout="pca")
+    badge = re.search(r'class="state (\w+)">.*?</svg>(.*?)</p>', page)
+    tiles = dict(
+        re.findall(r'class="card tile( fault)?"><p class="label">([\w ]+?) ?<', page)[i][::-1] for i in range(4)
+    )
+    assert badge.group(1) == ("good" if planted == "nothing" else "bad")
+    assert badge.group(2).lower().split(" · ") == list(measured.verdict.findings)
+    has_duplicates = not {"duplicates", "near-duplicates"}.isdisjoint(measured.verdict.findings)
+    assert (tiles["Near duplicates"] != "") == has_duplicates
+    assert (tiles["Mean cosine"] != "") == ("cone" in measured.verdict.findings)
+    assert (tiles["Effective rank"] != "") == ("rank" in measured.verdict.findings)
+    count = re.search(r"Near duplicates.*?class=\"value\">(\d+)<", page, re.S).group(1)
+    assert (count != "0") == has_duplicates
+    assert ("fault-mark" in page.split("</style>")[1].split("<script")[0]) == (not measured.verdict.is_healthy)
+    assert {"nothing": "healthy", "equal rows": "equal", "near duplicates": "nearly coincide"}.get(
+        planted, measured.verdict.text.split(":")[0]
+    ) in re.search(r"<h1>(.*?)</h1>", page).group(1).lower()

@@ -39,6 +39,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
     command.add_argument(
+        "--comparison", type=Path, metavar="FILE", help="what repair --save wrote about FILE, to show on the page"
+    )
+    command.add_argument(
         "--labels",
         type=Path,
         metavar="FILE",
@@ -63,16 +66,19 @@ def run(args: argparse.Namespace) -> None:
     from unclump._text import sanitise
     from unclump.cli._tables import load_table
     from unclump.report import report
+    from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
 
     output = args.output or Path(f"{args.file.resolve().stem}.report.html")
     inputs = [path for path in (args.file, args.other) if path is not None]
     _check_page(output)
+    methods = None if args.comparison is None else load_comparison(args.comparison)
     tables = [load_table(path, args) for path in inputs]
     _check_not_source(output, tables)
     page = report(
         *tables,
         measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
+        methods=methods,
         labels=_read_labels(args.labels, max(len(table.points) for table in tables)),
         layout=args.layout,
         command=_command(args, inputs, output),
@@ -150,6 +156,8 @@ def _command(args: argparse.Namespace, inputs: list[Path], output: Path) -> str:
         words += ["--names", args.names.name]
     if args.saved is not None:
         words += ["--from", args.saved.name]
+    if args.comparison is not None:
+        words += ["--comparison", args.comparison.name]
     for path in args.labels:
         words += ["--labels", path.name]
     if args.layout != "auto":

@@ -13,19 +13,17 @@ from unclump._checks import check_generator
 from unclump._text import sanitise
 from unclump.report.comparison import compare, comparison_section
 from unclump.report.components import table_titles
+from unclump.report.key_figures import key_section, tile_section
 from unclump.report.listings import bad_row_section, group_section, hub_section
 from unclump.report.map_data import build_map
 from unclump.report.map_section import map_section
+from unclump.report.methods_section import methods_section
 from unclump.report.page import Page, render_page
-from unclump.report.sections import (
-    chart_sections,
-    key_section,
-    tests_section,
-    tile_section,
-    verdict_section,
-)
+from unclump.report.sections import chart_sections, tests_section
 from unclump.report.table_view import TableView, measure_table
 from unclump.report.text import escape, format_count
+from unclump.report.verdict_section import verdict_section
+from unclump.tables.comparison import Comparison
 from unclump.tables.files import Table
 from unclump.tables.findings import Health, fingerprint
 
@@ -37,6 +35,7 @@ def report(
     other: Table | None = None,
     *,
     measured: Health | None = None,
+    methods: Comparison | None = None,
     labels: Mapping[str, Sequence[str]] | None = None,
     layout: str = "auto",
     command: str = "unclump.report.report",
@@ -49,6 +48,7 @@ def report(
         table: The table, or its state before a change.
         other: The same rows after a change, or None. Rows are matched by row number.
         measured: The health of `table`, from `health` or `Health.load`; None measures it.
+        methods: A comparison of repairs of `table`, from `unclump repair --save`, to show with the rest.
         labels: Columns to colour the map by, by title: a text for every row. A column of numbers gets a scale, others
             are classes.
         layout: Where the map puts rows: "umap", "tsne" (each needs its library), "pca", or "auto" for the first of
@@ -70,6 +70,7 @@ def report(
             f"expected two tables of the same dimension, got {table.points.shape[1]} and {other.points.shape[1]}; "
             "make a separate report of each"
         )
+    _check_methods(methods, table)
     labels = _check_labels(labels or {}, max(len(t.points) for t in (table, other) if t is not None))
     if measured is not None and measured.fingerprint != fingerprint(table.points):
         raise ValueError("expected the health of this table, got that of another; measure it again")
@@ -82,15 +83,16 @@ def report(
     hubs = [hub_section(view, suffix) for _, (view, suffix) in numbered]
     groups = [group_section(view, number, suffix) for number, (view, suffix) in numbered]
     bad_rows = [bad_row_section(view, suffix) for _, (view, suffix) in numbered]
-    charts = chart_sections(tables)
+    charts, healths = chart_sections(tables), [view.health for view in tables]
     sections = [
         verdict_section(tables),
-        tile_section(tables),
+        tile_section(healths),
         *comparison,
         map_section(tables, shown),
+        *([] if methods is None else [methods_section(methods)]),
         *([_grid(charts + hubs)] if other is None else [*charts, _grid(hubs)]),
         *groups,
-        key_section(tables),
+        key_section(healths),
         tests_section(tables),
         *bad_rows,
     ]
@@ -104,6 +106,13 @@ def report(
             data=shown.json,
         )
     )
+
+
+def _check_methods(methods: Comparison | None, table: Table) -> None:
+    expected = tuple(table.points.shape)
+    if methods is not None and (methods.rows, methods.dimensions) != expected:
+        got = f"{methods.rows} x {methods.dimensions}, '{sanitise(methods.file)}'"
+        raise ValueError(f"expected the comparison of this table of {expected[0]} x {expected[1]}, got that of {got}")
 
 
 def _check_labels(labels: Mapping[str, Sequence[str]], n: int) -> dict[str, Sequence[str]]:

@@ -14,6 +14,7 @@ from unclump.report.text import format_degrees
 
 _MAX_BINS = 80
 _RESOLUTION = 300  # points of a curve
+_AXIS = 44  # pixels of the labels left of a chart
 
 
 def pair_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
@@ -26,7 +27,7 @@ def pair_charts(tables: Sequence[Float[np.ndarray, " _"]], d: int) -> list[str]:
 
 
 def nearest_charts(tables: Sequence[tuple[int, Float[np.ndarray, " _"]]], d: int) -> list[str]:
-    """The angles of rows, of so many in the table, to the nearest other row, one chart per table, on the same axes."""
+    """The angles to the nearest other row, one chart per (n, angles of all n rows or of a sample), on the same axes."""
     x_range = 0.0, max(math.degrees(nearest_angle_limit(angles, n, d)) for n, angles in tables)
     grid = np.radians(np.linspace(*x_range, _RESOLUTION))
     curves = [UniformLaw(n, d).nearest_density(grid) for n, _ in tables]
@@ -42,19 +43,37 @@ def _histograms(
 ) -> list[str]:
     edges = np.linspace(*x_range, _bin_count(min(map(len, tables))) + 1)
     width = math.radians(edges[1] - edges[0])
-    heights = [np.histogram(np.degrees(angles), edges)[0] / (len(angles) * width) for angles in tables]
-    # Clip the peak of duplicates: a hundred times higher than the rest, it would flatten everything else.
-    peak = max(float(curve.max()) for curve in curves)
-    top = 1.06 * max(peak, *(min(float(h.max()), 3 * max(float(np.sort(h)[-6]), peak)) for h in heights))
-    frame = svg.Frame(*x_range, 0.0, top)
+    shares = [np.histogram(np.degrees(angles), edges)[0] / len(angles) for angles in tables]
+    expected = [width * curve for curve in curves]
+    top = max(_ceiling(share, float(curve.max())) for share, curve in zip(shares, expected, strict=True))
+    frame = svg.Frame(*x_range, 0.0, top, left=_AXIS)
     charts = []
-    for colour, angles, height, curve in zip(("one", "two"), tables, heights, curves, strict=False):
+    for colour, angles, share, curve in zip(("one", "two"), tables, shares, expected, strict=False):
         median = format_degrees(float(np.median(angles)))
         label = f"Histogram of the {title}: median {median}, with the curve of uniform directions."
-        body = svg.x_axis(frame, title, svg.round_ticks(*x_range), "°")
-        body += svg.steps(frame, edges, height, f"bars {colour}") + svg.line(frame, np.degrees(grid), curve, "uniform")
+        body = _axes(frame, title, "°") + svg.steps(frame, edges, share, f"bars {colour}")
+        body += svg.line(frame, np.degrees(grid), curve, "uniform") + _cut_marks(frame, edges, share)
         charts.append(svg.figure(body, label))
     return charts
+
+
+def _ceiling(shares: Float[np.ndarray, " k"], curve: float = 0.0) -> float:
+    """The top of a histogram's axis: one or two bars that would flatten all else, as of duplicates, are cut."""
+    highest, others = float(shares.max()), max(float(np.sort(shares)[-3]), curve)
+    return 1.06 * (3 * others if 0 < 6 * others < highest else max(highest, curve))
+
+
+def _axes(frame: svg.Frame, title: str, suffix: str) -> str:
+    """The axes of a histogram; the vertical one is the share of the rows or pairs in a bar."""
+    ticks = svg.round_ticks(0, 100 * frame.top, 5)
+    y_axis = svg.y_ticks(frame, [tick / 100 for tick in ticks], [f"{tick:g}%" for tick in ticks])
+    return svg.x_axis(frame, title, svg.round_ticks(frame.low, frame.high), suffix) + y_axis
+
+
+def _cut_marks(frame: svg.Frame, edges: Float[np.ndarray, " k"], shares: Float[np.ndarray, " m"]) -> str:
+    """The true height beside every bar that the axis cuts."""
+    cut = np.flatnonzero(shares > frame.top)
+    return "".join(svg.cut_mark(frame, float(edges[bar]), float(edges[bar + 1]), f"{shares[bar]:.0%}") for bar in cut)
 
 
 def spectrum_charts(tables: Sequence[tuple[int, Float[np.ndarray, " d"]]]) -> list[str]:
@@ -65,7 +84,7 @@ def spectrum_charts(tables: Sequence[tuple[int, Float[np.ndarray, " d"]]]) -> li
     positive = np.concatenate([values[values > 0] for values in (*scaled, *expected)])
     low = max(-4, math.floor(math.log10(positive.min()) * 2) / 2)
     high = max(math.ceil(math.log10(positive.max()) * 2) / 2, low + 1)
-    frame = svg.Frame(0.5 if d <= 40 else 1, d + 0.5 if d <= 40 else d, low, high, left=44)
+    frame = svg.Frame(0.5 if d <= 40 else 1, d + 0.5 if d <= 40 else d, low, high, left=_AXIS)
     rank = np.unique(np.geomspace(1, d, _RESOLUTION).round().astype(int)) if d > _RESOLUTION else np.arange(1, d + 1)
     ticks = _log_ticks(low, high)
     charts = []
@@ -88,16 +107,15 @@ def spectrum_charts(tables: Sequence[tuple[int, Float[np.ndarray, " d"]]]) -> li
 
 
 def move_chart(moves: Float[np.ndarray, " n"]) -> str:
-    """A histogram of the angle by which each row moved."""
-    end = max(math.degrees(float(np.quantile(moves, 0.9995))) * 1.02, 1e-6)
+    """A histogram of the angle by which each row moved, from none to the largest."""
+    end = max(math.degrees(float(moves.max())) * 1.001, 1e-6)
     edges = np.linspace(0, end, _bin_count(len(moves)) + 1)
-    heights = np.histogram(np.degrees(moves), edges)[0].astype(np.float64)
-    top = 1.06 * min(heights.max(), 4 * max(np.sort(heights)[-6], 1))
-    frame = svg.Frame(0.0, end, 0.0, max(float(top), 1.0))
+    shares = np.histogram(np.degrees(moves), edges)[0] / len(moves)
+    frame = svg.Frame(0.0, end, 0.0, _ceiling(shares), left=_AXIS)
     median, largest = format_degrees(float(np.median(moves))), format_degrees(float(moves.max()))
     label = f"Histogram of how far rows moved: median {median}, at most {largest}."
-    body = svg.x_axis(frame, "angle a row moved", svg.round_ticks(0, end), "°")
-    return svg.figure(body + svg.steps(frame, edges, heights, "bars two"), label)
+    body = _axes(frame, "angle a row moved", "°") + svg.steps(frame, edges, shares, "bars two")
+    return svg.figure(body + _cut_marks(frame, edges, shares), label)
 
 
 def _bin_count(samples: int) -> int:

@@ -60,12 +60,13 @@ def comparison_section(comparison: Comparison) -> str:
     unmoved = int((moves < 1e-6).sum())  # single precision resolves directions to about 1e-7
     median, largest = format_degrees(float(np.median(moves))), format_degrees(float(moves.max()))
     cells = [
-        ("Median move of a row", median, f"at most {largest}"),
-        ("Rows that stayed", format_count(unmoved), f"of {format_count(len(moves))}"),
+        ("Median move of a row", median, f"at most {largest}", False),
+        ("Rows that stayed", format_count(unmoved), f"of {format_count(len(moves))}", False),
         (
             "Neighbours kept",
             f"{comparison.overlap:.0%}",
             f"of {comparison.neighbours} nearest neighbours, over {format_count(comparison.sampled)} rows",
+            False,
         ),
     ]
     farthest = comparison.moves.topk(min(_MAX_LISTED, len(moves)))

@@ -7,9 +7,9 @@ from unclump.report.text import escape, escape_prose
 
 _ICONS = {  # distinguishable by shape, not only by colour
     "good": '<path d="M2 6.5l3 3 5-7" fill="none" stroke="currentColor" stroke-width="2"/>',
-    "warn": '<path d="M6 1l5.5 10h-11z" fill="currentColor"/>',
     "bad": '<rect x="1" y="1" width="10" height="10" rx="1.5" fill="currentColor"/>',
 }
+_FAULT = ' <span class="fault-mark">fault</span>'
 _LEGEND_KEYS = {
     "one": '<rect class="key one" width="22" height="14" rx="3"/>',
     "two": '<rect class="key two" width="22" height="14" rx="3"/>',
@@ -31,14 +31,14 @@ class Row:
         values: Formatted, one per table.
         uniform: The value for uniform points, or "".
         meaning: A short explanation.
-        far_off: Which values are far from uniform.
+        is_fault: Which values the verdict names as a fault.
     """
 
     label: str
     values: tuple[str, ...]
     uniform: str = ""
     meaning: str = ""
-    far_off: tuple[bool, ...] = ()
+    is_fault: tuple[bool, ...] = ()
 
 
 def render_section(title: str, *contents_html: str, note: str = "", splittable: bool = False) -> str:
@@ -48,22 +48,30 @@ def render_section(title: str, *contents_html: str, note: str = "", splittable: 
     return f'<section class="{style}"><h2>{escape(title)}</h2>{note_html}{"".join(contents_html)}</section>'
 
 
-def render_verdict(state: str, badge: str, headline: str, details: str) -> str:
-    """The top of the page; `state` is "good", "warn" or "bad"."""
+def render_verdict(state: str, badge: str, headline: str, details: str, commands: Sequence[str]) -> str:
+    """The top of the page; `state` is "good" or "bad"."""
     icon = f'<svg viewBox="0 0 12 12" aria-hidden="true">{_ICONS[state]}</svg>'
     return (
         f'<section class="verdict" id="verdict"><p class="state {state}">{icon}{escape(badge)}</p>'
-        f'<h1>{escape_prose(headline)}</h1><p class="lead">{escape_prose(details)}</p></section>'
+        f'<h1>{escape_prose(headline)}</h1><p class="lead">{escape_prose(details)}</p>'
+        f"{render_commands(commands)}</section>"
     )
 
 
-def render_tiles(cells: Sequence[tuple[str, str, str]]) -> str:
-    """Large numbers: (label, value, reference to compare it with)."""
+def render_commands(commands: Sequence[str]) -> str:
+    """Commands to copy, one per line; nothing if there are none."""
+    lines = "".join(f"<code>{escape_prose(command)}</code>" for command in commands)
+    return f'<p class="commands">{lines}</p>' if commands else ""
+
+
+def render_tiles(cells: Sequence[tuple[str, str, str, bool]]) -> str:
+    """Large numbers: (label, value, reference to compare it with, whether it is a fault)."""
     items = "".join(
-        f'<li class="card tile"><p class="label">{escape(label)}</p>'
+        f'<li class="card tile{" fault" if fault else ""}">'
+        f'<p class="label">{escape(label)}{_FAULT if fault else ""}</p>'
         f'<p class="value{" change" if "→" in value else ""}">{escape(value)}</p>'
         f'<p class="reference">{escape_prose(reference)}</p></li>'
-        for label, value, reference in cells
+        for label, value, reference, fault in cells
     )
     return f'<ul class="tiles">{items}</ul>'
 
@@ -73,10 +81,10 @@ def render_key_figures(rows: Sequence[Row], columns: Sequence[str], uniform_colu
     heads = "".join(f'<th scope="col" class="number">{escape(text)}</th>' for text in (*columns, uniform_column))
     lines = []
     for row in rows:
-        far_off = row.far_off or (False,) * len(row.values)
+        is_fault = row.is_fault or (False,) * len(row.values)
         cells = "".join(
-            f'<td class="number{" far-off" if off else ""}">{escape(value)}</td>'
-            for value, off in zip(row.values, far_off, strict=True)
+            f'<td class="number{" fault" if fault else ""}">{escape(value)}{_FAULT if fault else ""}</td>'
+            for value, fault in zip(row.values, is_fault, strict=True)
         )
         lines.append(
             f'<tr><th scope="row">{escape(row.label)}</th>{cells}<td class="number">{escape(row.uniform)}</td>'

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import torch
 
 from unclump.report.components import render_section, render_table
+from unclump.report.key_figures import row_count
 from unclump.report.table_view import TableView
 from unclump.report.text import escape, format_count, format_degrees
-from unclump.tables.groups import Group
 
 _MAX_NAMES, _MAX_LISTED = 12, 12
 
@@ -28,7 +28,7 @@ def group_section(view: TableView, table: int = 0, suffix: str = "") -> str:
         unlisted = len(clumps) - len(rows)
         note = (
             f"{format_count(row_count(clumps))} rows in {_plural(len(clumps), 'group')}, linked by angles of at most "
-            f"{threshold}: a tenth of the smallest angle expected of as many uniform points."
+            f"{threshold}."
             + (f" The largest {len(rows)} are listed, {format_count(unlisted)} are not." if unlisted else "")
         )
         listing = render_table(["Group", "Rows", "Names", "Smallest angle"], rows, numbers=[1, 3], stacked=True)
@@ -48,17 +48,20 @@ def group_section(view: TableView, table: int = 0, suffix: str = "") -> str:
 def hub_section(view: TableView, suffix: str = "") -> str:
     """The rows that are neighbours of the most other rows."""
     health = view.health
+    searched, n = len(health.nearest_angles), len(view.rows)
+    even = health.k * searched / n
     counts = health.occurrences[torch.searchsorted(view.rows, torch.tensor(view.hubs))].tolist()
     rows = [
-        [view.render_name(row), format_count(int(count)), f"{count / health.k:,.1f}×"]
+        [view.render_name(row), format_count(int(count)), f"{count / even:,.1f}×"]
         for row, count in zip(view.hubs, counts, strict=True)
     ]
     return render_section(
         f"Hubs{suffix}",
         render_table(["Row", "Neighbour of", "Times even share"], rows, numbers=[1, 2]),
         note=(
-            f"Rows that are among the {health.k} nearest neighbours of many others; an even share is {health.k}. "
+            f"Rows that are among the {health.k} nearest neighbours of many others; an even share is {even:.3g}. "
             + ("" if health.hubness is None else f"Skewness {health.hubness:.2f}.")
+            + ("" if searched == n else f" Counted over a sample of {format_count(searched)} rows.")
             + ("" if health.orphans is None else f" {health.orphans:.1%} of the rows are a neighbour of no other row.")
         ),
         splittable=True,
@@ -80,11 +83,6 @@ def _render_names(view: TableView, rows: Sequence[int]) -> str:
     items = "".join(f"<li>{view.render_name(row)}</li>" for row in rows[:_MAX_NAMES])
     more = len(rows) - _MAX_NAMES
     return f'<ul class="chips">{items}{f"<li class=more>and {more:,} more</li>" if more > 0 else ""}</ul>'
-
-
-def row_count(groups: Sequence[Group]) -> int:
-    """The total number of rows in all groups."""
-    return sum(len(group.rows) for group in groups)
 
 
 def _plural(number: int, noun: str) -> str:

@@ -86,6 +86,14 @@ def y_ticks(frame: Frame, values: Sequence[float], labels: Sequence[str]) -> str
     return "".join(parts)
 
 
+def cut_mark(frame: Frame, left: float, right: float, text: str) -> str:
+    """A gap across a bar that goes beyond the frame, and its true height beside it."""
+    start, end = frame.x(np.array([left, right]))
+    gap = f'<path class="cut" d="M{_number(start - 3)} {_TOP + 12}L{_number(end + 3)} {_TOP + 6}"/>'
+    is_right = end + 40 > WIDTH
+    return gap + _text("tick", start - 5 if is_right else end + 5, _TOP + 9, "end" if is_right else "start", text)
+
+
 def round_ticks(low: float, high: float, limit: int = 7) -> list[float]:
     """At most `limit` round numbers from low to high.
 

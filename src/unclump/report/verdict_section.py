@@ -1,0 +1,41 @@
+"""The top of the page: the verdict in the words of `unclump.tables.verdict`, and the commands that help."""
+
+from collections.abc import Sequence
+
+from unclump.report.components import render_verdict
+from unclump.report.table_view import TableView
+
+
+def verdict_section(tables: Sequence[TableView]) -> str:
+    """The verdict as a headline; for two tables, the change from the first to the second."""
+    verdicts = [view.health.verdict for view in tables]
+    last = verdicts[-1]
+    badge = " · ".join(last.findings)
+    first, *rest = last.text.split("; ")
+    headline, detail = first.removesuffix(")").partition(" (")[::2]  # keeps the headline short
+    details = [detail, *rest]
+    if not last.is_healthy and last.structure:
+        details.append(f"structure, which is no fault: {'; '.join(last.structure)}")
+    if len(tables) == 2:
+        before, after = (" and ".join(verdict.findings) for verdict in verdicts)
+        details = [first, *details[1:]]
+        headline = f"Before and after: {after}" if before == after else f"Before: {before}. After: {after}"
+        badge = f"after: {badge}"
+    return render_verdict(
+        "good" if last.is_healthy else "bad",
+        _capitalise(badge),
+        f"{_capitalise(headline)}.",
+        " ".join(f"{_capitalise(part)}." for part in details if part),
+        _commands(tables[-1]),
+    )
+
+
+def _commands(view: TableView) -> list[str]:
+    """The commands that help, with the name of the file."""
+    stem, dot, suffix = view.file_name.rpartition(".")
+    out = f"{stem}-better.{suffix}" if dot else f"{view.file_name}-better"
+    return view.health.verdict.commands_for(view.file_name, out)
+
+
+def _capitalise(text: str) -> str:
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,110 @@
+"""The comparison of repairs on the page: figures, intervals and the recommendation, as text and never as HTML."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+import unclump as uc
+from tests.report.conftest import HOSTILE
+from tests.small_tables import clump
+from unclump.cli import main
+from unclump.report import report
+from unclump.report.methods_section import methods_section
+from unclump.tables.comparison import Column, Compared, Comparison, OwnFigure, Recommendation
+from unclump.tables.comparison_files import save_comparison
+
+
+def method(name, figure, change, verdict):
+    low, high = figure - 0.05, figure + 0.05
+    changes = {} if change is None else {"figure": change}
+    values = {"figure": figure, "overlap": 0.75, "rank": 87.25}
+    return Compared(name, "map", f"unclump fit {name}", values, {"figure": (low, high)}, changes, verdict)
+
+
+@pytest.fixture
+def comparison():
+    methods = (
+        method("as it is", 0.55, None, ""),
+        method("whiten 1", 0.654, (0.104, 0.08, 0.13), "better"),
+        method("spread", 0.5, (-0.05, -0.09, -0.01), "worse"),
+        method("centre", 0.56, (0.01, -0.02, 0.04), "no difference"),
+    )
+    columns = (Column("figure", "Spearman", "more"), Column("overlap", "overlap@10", "more"))
+    columns += (Column("rank", "rank", "more"),)
+    return Comparison(
+        file="words.npz",
+        rows=30,
+        dimensions=4,
+        compared_rows=20,
+        figure=OwnFigure("Spearman", "judged.tsv", 300, 1),
+        columns=columns,
+        methods=methods,
+        recommendation=Recommendation("whiten 1", "unclump fit whiten", "it raises Spearman"),
+        notes=("A note.",),
+    )
+
+
+def cells(section):
+    rows = re.findall(r"<tr>(.*?)</tr>", section.split("<tbody>")[1])
+    texts = [re.findall(r"<t[hd].*?</t[hd]>", row) for row in rows]
+    return [[" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in row] for row in texts]
+
+
+def test_every_method_has_its_figures_with_intervals_and_one_is_recommended(comparison):
+    section = methods_section(comparison)
+    assert cells(section)[0] == ["as it is", "0.550 0.500 to 0.600", "0.750", "87.2", ""]
+    assert cells(section)[1] == ["whiten 1 recommended", "0.654 0.604 to 0.704", "0.750", "87.2", "better"]
+    assert section.count("good-mark") == 1
+    assert "<code>unclump fit whiten</code>" in section
+    assert "Judged by Spearman over 300 items of judged.tsv" in section
+    assert "20 of 30 rows" in section
+    assert "A note." in section
+
+
+def test_changes_are_drawn_on_their_side_of_none_and_called_better_only_beyond_their_interval(comparison):
+    section = methods_section(comparison)
+    zero = float(re.search(r'class="axis" d="M([\d.]+) ', section).group(1))
+    lines = re.findall(r'class="interval (\w+)" d="M([\d.]+) \d+H([\d.]+)"', section)
+    assert [style for style, _, _ in lines] == ["better", "worse", "unsure"]
+    assert float(lines[0][1]) > zero
+    assert float(lines[1][2]) < zero
+    assert float(lines[2][1]) < zero < float(lines[2][2])
+
+
+def test_less_is_better_where_the_column_says_so(comparison):
+    columns = (Column("figure", "hubness", "less"), *comparison.columns[1:])
+    section = methods_section(replace(comparison, columns=columns))
+    assert re.findall(r'class="interval (\w+)"', section) == ["worse", "better", "unsure"]
+
+
+def test_without_a_figure_of_the_owner_it_says_what_counts(comparison):
+    methods = tuple(replace(m, changes={}) for m in comparison.methods)
+    section = methods_section(replace(comparison, figure=None, methods=methods))
+    assert "neighbours kept and hubs removed" in section
+    assert "interval" not in section
+
+
+@pytest.mark.parametrize("name", HOSTILE[:5])
+def test_texts_of_the_file_add_no_element(comparison, name):
+    methods = (replace(comparison.methods[0], name=name, verdict=name), *comparison.methods[1:])
+    columns = (Column("figure", name, "more"), *comparison.columns[1:])
+    advice = Recommendation(name, name, name)
+    hostile = replace(comparison, file=name, methods=methods, columns=columns, recommendation=advice, notes=(name,))
+    plain = replace(comparison, recommendation=replace(comparison.recommendation, method="as it is"))
+    tags = [re.findall(r"<(\w+)", methods_section(c)) for c in (hostile, plain)]
+    assert tags[0] == tags[1]
+
+
+def test_the_page_shows_the_comparison_of_its_table_and_refuses_another(comparison, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    uc.save("words.npz", uc.Table(clump(30, 4), names=[f"word-{k}" for k in range(30)]))
+    save_comparison("methods.json", comparison)
+    assert main(["report", "words.npz", "--comparison", "methods.json", "-o", "page.html"]) == 0
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Which repair helps" in page
+    assert "unclump report words.npz -o page.html --comparison methods.json" in page
+    assert "Which repair helps" not in report(uc.Table(clump(30, 4)))
+    save_comparison("methods.json", replace(comparison, rows=31))
+    assert main(["report", "words.npz", "--comparison", "methods.json"]) == 2
+    assert "expected the comparison of this table of 30 x 4, got that of 31 x 4" in capsys.readouterr().err
