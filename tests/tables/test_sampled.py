@@ -75,6 +75,9 @@ def test_nearest_angles_of_sampled_rows_are_those_in_the_whole_table(points):
     places = torch.searchsorted(good, part.sampled)
     assert_close(part.nearest_angles, whole.nearest_angles[places], rtol=0, atol=1e-7)
     assert part.nearest_angles[part.sampled == 70].tolist() in ([0.0], [])
+    most = uc.health(x, sample=1400).occurrences
+    assert torch.corrcoef(torch.stack([most, whole.occurrences]))[0, 1] > 0.95
+    assert most.sum().item() == pytest.approx(whole.occurrences.sum().item())
 
 
 def test_a_sample_of_all_rows_is_exact(points):
@@ -197,9 +200,9 @@ def test_hashes_tell_rows_apart(points):
     assert len(np.unique(hash_rows(x))) == len(torch.unique(x, dim=0))
 
 
-@pytest.mark.parametrize(("degrees", "recall"), [(0.01, 1.0), (0.3, 0.999), (1.0, 0.997)])
+@pytest.mark.parametrize(("degrees", "recall"), [(0.01, 1.0), (0.3, 0.999), (1.0, 0.99)])
 def test_pairs_within_a_degree_are_nearly_always_candidates(degrees, recall, points):
-    x = uc.project(points(4000, 64) + 0.1)
+    x = uc.project(points(4000, 64) + 0.2)  # a cone, whose centre the hyperplanes go through
     side = uc.project(tangent(x, points(4000, 64)))
     both = torch.cat([x, math.cos(math.radians(degrees)) * x + math.sin(math.radians(degrees)) * side])
     hashes = SignHashes(8000, both.mean(dim=0))

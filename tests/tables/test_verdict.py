@@ -152,9 +152,10 @@ def test_a_narrow_cone_is_a_cone_and_keeps_its_dimensions(points):
 
 
 def test_a_crowd_of_equal_rows_is_no_hub(points):
-    """Which of sixty equal rows are the ten nearest of the others is chance."""
-    found = uc.health(torch.cat([points(200, 20), points(1, 20).repeat(60, 1)]))
-    assert found.verdict.findings == ("duplicates",)
+    """Which of 200 equal rows are the ten nearest of the others is chance."""
+    found = uc.health(torch.cat([points(200, 20), points(1, 20).repeat(200, 1)]))
+    assert found.occurrences.max() > 0.25 * 400  # the threshold
+    assert "hubs" not in found.verdict.findings
 
 
 def test_norms_are_compared_with_frequencies_where_they_are_given(points):
