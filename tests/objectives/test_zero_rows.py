@@ -127,13 +127,14 @@ def test_none_is_among_the_nearest_of_several_or_of_a_group(make, choices, point
     assert_close(gradient[x.any(dim=-1)], expected)
 
 
-def test_a_point_that_is_alone_in_its_group_has_a_term_of_zero(points):
+@pytest.mark.parametrize("make", [uc.KoLeo, uc.MaxMin])
+def test_a_point_that_is_alone_in_its_group_has_a_term_of_zero(make, points):
     x = points(6, 4)
     x[[0, 1]] = 0
-    terms = uc.KoLeo(group_size=3)(x, reduction="none")
+    terms = make(group_size=3)(x, reduction="none")
     assert not terms[:3].any()
-    assert_close(terms[3:], uc.KoLeo()(x[3:], reduction="none"))
-    assert value_and_gradient(uc.KoLeo(group_size=3), x)[1].isfinite().all()
+    assert_close(terms[3:], make()(x[3:], reduction="none"))
+    assert value_and_gradient(make(group_size=3), x)[1].isfinite().all()
 
 
 def test_an_approximate_search_leaves_them_out(points):
