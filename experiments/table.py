@@ -30,7 +30,12 @@ NAMES = {
     "translation": "Machine translation",
     "prototypes": "Prototypes for images",
 }
-STUDIES = {"weights": "Which weight", "sizes": "Sizes of objectives", "repair": "Which repair"}
+STUDIES = {
+    "weights": "Which weight",
+    "sizes": "Sizes of objectives",
+    "repair": "Which repair",
+    "verdict": "The verdict",
+}
 """Of questions that the paper does not ask: they write pages of their own."""
 HEADINGS = {
     "confirmed": "Claims that we confirm",

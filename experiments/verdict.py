@@ -16,7 +16,6 @@ from _common import Results, generator, product, where
 from _owner_tables import TABLES
 
 import unclump as uc
-from unclump.tables.verdict import FAULTS
 
 ROWS = 4000
 SYNTHETIC = {
@@ -35,7 +34,7 @@ STRENGTHS = {
     "dimensions": ["0.5%", "2%", "5%", "20%", "50%"],
     "norms": ["0.3", "0.6", "0.8", "0.9", "1.0"],
 }
-FULL = {"tables": list(TABLES), "sizes": [[1000, 20], [1000, 300], [4000, 100]], "faults": list(FAULTS)}
+FULL = {"tables": list(TABLES), "sizes": [[1000, 20], [1000, 300], [4000, 100]], "faults": list(STRENGTHS)}
 QUICK = {"tables": [], "sizes": [[300, 10]], "faults": ["duplicates"]}
 
 

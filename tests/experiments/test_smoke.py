@@ -31,6 +31,7 @@ SMALLEST = {
     "tammes": {"steps": 4},
     "timing": {"n": 40, "d": 4, "rounds": 1},
     "translation": {"discrete": THREE_ROWS, "continuous": [], "updates": 2, "bootstrap": 2},
+    "verdict": {"sizes": [[300, 10]]},
     "weights": {"steps": [2, 2, 2], "size_steps": 1},
 }
 NEEDS = {"prototypes": ["PIL"], "translation": ["sentencepiece", "sacrebleu"]}
@@ -52,7 +53,7 @@ def test_it_runs_and_writes_its_files(name, tmp_path):
     assert written["summary"] == json.loads(json.dumps(summary))
     assert written["runs"]
     assert written["reduced"].items() >= SMALLEST[name].items()
-    assert list(tmp_path.glob("*.png")) or name == "sizes"  # which is a table
+    assert list(tmp_path.glob("*.png")) or name in ("sizes", "verdict")  # which are tables
 
 
 def test_every_experiment_is_known_to_the_table_and_runs_here():
