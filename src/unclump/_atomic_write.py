@@ -34,9 +34,9 @@ def replace_file(path: Path, *, follow_links: bool = True) -> Iterator[BinaryIO]
     path = path.resolve() if follow_links else path
     with report_os_errors():
         remove_abandoned(path.parent)
-        temporary, file = _create_file(path)
+        temporary = _temporary_path(path)
         with remove_on_error(temporary):
-            with file:
+            with _create_file(temporary) as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
@@ -52,14 +52,15 @@ def replace_folder(path: Path) -> Iterator[Path]:
     path = path.resolve()
     with report_os_errors():
         remove_abandoned(path.parent)
-        temporary, handle = _create_folder(path)
-        try:
-            with remove_on_error(temporary):
+        temporary = _temporary_path(path)
+        with remove_on_error(temporary):
+            handle = _create_folder(temporary)
+            try:
                 yield temporary
                 os.rename(temporary, path)
-        finally:
-            if handle is not None:
-                os.close(handle)
+            finally:
+                if handle is not None:
+                    os.close(handle)
     sync_folder(path.parent)
 
 
@@ -68,8 +69,9 @@ def temporary_folder() -> Iterator[Path]:
     """Create a folder among the system's temporary files, for this user alone, that does not outlast the block."""
     parent = Path(tempfile.gettempdir())
     remove_abandoned(parent)
-    folder, handle = _create_folder(parent / "unused", mode=0o700)
+    folder, handle = _temporary_path(parent / "unused"), None
     try:
+        handle = _create_folder(folder, mode=0o700)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -101,25 +103,24 @@ def _remove_if_abandoned(temporary: Path) -> None:
         os.close(handle)
 
 
-def _create_file(path: Path) -> tuple[Path, BinaryIO]:
+def _create_file(temporary: Path) -> BinaryIO:
+    """Create and lock a temporary file."""
     while True:
-        temporary = _temporary_path(path)
         file = open(temporary, "xb")  # noqa: SIM115 - the caller closes it
         if _is_held(file.fileno(), temporary):
-            return temporary, file
+            return file
         file.close()
 
 
-def _create_folder(path: Path, *, mode: int = 0o777) -> tuple[Path, int | None]:
-    """Create a temporary folder beside `path`; the handle that is returned holds its lock."""
+def _create_folder(temporary: Path, *, mode: int = 0o777) -> int | None:
+    """Create a temporary folder; the handle that is returned holds its lock."""
     while True:
-        temporary = _temporary_path(path)
         temporary.mkdir(mode)
         if fcntl is None:
-            return temporary, None
+            return None
         handle = os.open(temporary, os.O_RDONLY)
         if _is_held(handle, temporary):
-            return temporary, handle
+            return handle
         os.close(handle)
 
 
