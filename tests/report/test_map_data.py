@@ -101,6 +101,18 @@ def test_rows_of_one_table_only_are_missing_in_the_other():
     assert (index[40:] == 45).all()  # none
 
 
+def test_two_tables_have_the_same_columns_and_norms_are_one_where_any_differ():
+    x = clump(40, 5)
+    unit = uc.project(x)
+
+    def titles(*tables):
+        data = embedded(report(*(uc.Table(table) for table in tables)))
+        return [[column["title"] for column in table["columns"]] for table in data["tables"]]
+
+    assert titles(x, unit) == [["norm", "angle to the nearest", "times a neighbour"]] * 2
+    assert titles(unit, unit) == [["angle to the nearest", "times a neighbour"]] * 2
+
+
 def test_labels_are_numbers_or_classes_and_rare_classes_are_together():
     numbers = label_column("score", ["1.5", "", "-2", *map(str, np.linspace(0, 1, 40))])
     assert decoded(numbers["values"])[[0, 2]].tolist() == [1.5, -2]

@@ -54,7 +54,8 @@ def build_map(
     others = torch.unique(torch.cat([lists.rows.flatten() for lists in near]))
     named = torch.cat([rows, others[~torch.isin(others, rows)]])
     shared = [label_column(title, [values[row] for row in rows.tolist()]) for title, values in labels.items()]
-    per_table = [_table_columns(view, lists, rows) for view, lists in zip(tables, near, strict=True)]
+    has_norms = any(view.norms.max() - view.norms.min() > 1e-4 * view.norms.max() for view in tables)
+    per_table = [_table_columns(view, lists, rows, has_norms) for view, lists in zip(tables, near, strict=True)]
     data = {
         "shown": len(rows),
         "numbers": encode_counts(named.numpy()),
@@ -83,8 +84,13 @@ def _names(tables: Sequence[TableView], rows: Int[Tensor, " m"]) -> list[str] | 
     return [make_printable(view.name(row)) for view, row in zip(views, rows.tolist(), strict=True)]
 
 
-def _table_columns(view: TableView, near: NeighbourLists, rows: Int[Tensor, " m"]) -> list[dict[str, Any]]:
-    """Norm (unless all are the same), nearest angle, and how often a row is a neighbour of those on the map."""
+def _table_columns(
+    view: TableView, near: NeighbourLists, rows: Int[Tensor, " m"], has_norms: bool
+) -> list[dict[str, Any]]:
+    """Norm (unless all are the same), nearest angle, and how often a row is a neighbour of those on the map.
+
+    The columns of two tables are the same.
+    """
     norms = view.norms[view.locate(rows)[1]]
     lists = near.rows.flatten()
     occurrences = torch.bincount(torch.searchsorted(rows, lists[torch.isin(lists, rows)]), minlength=len(rows))
@@ -93,7 +99,7 @@ def _table_columns(view: TableView, near: NeighbourLists, rows: Int[Tensor, " m"
         ("angle to the nearest", torch.rad2deg(near.angles[:, 0]), "°"),
         ("times a neighbour", occurrences[near.present], ""),
     ]
-    if norms.max() - norms.min() <= 1e-4 * norms.max():
+    if not has_norms:
         columns = columns[1:]
     return [
         numeric_column(title, _spread(values.double().unsqueeze(1), near.present, len(rows))[:, 0], unit=unit)
