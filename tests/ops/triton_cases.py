@@ -13,6 +13,7 @@ from unclump.ops import triton as door
 
 triton = pytest.importorskip("triton", reason="the kernels for GPUs need the package triton: pip install 'unclump[dev]'")
 
+from unclump.ops.triton import kernel_sum as sum_kernels  # noqa: E402
 from unclump.ops.triton import nearest as nearest_kernels  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -23,14 +24,17 @@ close = partial(assert_close, rtol=2e-6, atol=2e-6)  # the rounding of float32, 
 @pytest.fixture
 def small_tiles(monkeypatch):
     """Tiles of 32 by 32: few points are several tiles."""
-    for kernel in (nearest_kernels._select,):
-        monkeypatch.setattr(kernel, "configs", [triton.Config({"BLOCK_N": 32, "BLOCK_M": 32}, num_warps=1)])
+    tile = triton.Config({"BLOCK_N": 32, "BLOCK_M": 32}, num_warps=1)
+    monkeypatch.setattr(nearest_kernels._select, "configs", [tile])
+    monkeypatch.setattr(sum_kernels, "_ROWS", 32)
+    monkeypatch.setattr(sum_kernels, "_COLUMNS", 32)
 
 
 @pytest.fixture
 def three_parts(monkeypatch):
     """Columns in three parts, as where there are few rows for many processors."""
-    monkeypatch.setattr(nearest_kernels, "parts_of_columns", lambda x, rows, columns: 3)
+    for module in (nearest_kernels, sum_kernels):
+        monkeypatch.setattr(module, "parts_of_columns", lambda x, rows, columns: 3)
 
 
 @contextmanager
