@@ -15,6 +15,7 @@ triton = pytest.importorskip("triton", reason="the kernels for GPUs need the pac
 
 from unclump.ops.triton import kernel_sum as sum_kernels  # noqa: E402
 from unclump.ops.triton import nearest as nearest_kernels  # noqa: E402
+from unclump.ops.triton import rows as row_kernels  # noqa: E402, F401
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

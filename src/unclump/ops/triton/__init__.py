@@ -21,8 +21,8 @@ DEVICE = "cuda"
 _WIDEST = 2**14  # numbers of a row that one program holds
 
 
-def has_triton(*tensors: Tensor) -> bool:
-    """Whether the kernels can take these tensors: plain ones of float32 with values to read, on a GPU."""
+def has_triton(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
+    """Whether the kernels can take these tensors: plain ones of such a dtype with values to read, on a GPU."""
     return (
         ENABLED
         and tensors[0].device.type == DEVICE
@@ -32,7 +32,7 @@ def has_triton(*tensors: Tensor) -> bool:
         and all(
             type(x) in (Tensor, nn.Parameter)
             and x.device == tensors[0].device
-            and x.dtype == torch.float32
+            and x.dtype in dtypes
             and x.numel() > 0
             for x in tensors
         )
