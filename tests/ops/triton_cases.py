@@ -11,8 +11,11 @@ from unclump import project
 from unclump.ops import native
 from unclump.ops import triton as door
 
-triton = pytest.importorskip("triton", reason="the kernels for GPUs need the package triton: pip install 'unclump[dev]'")
+triton = pytest.importorskip(
+    "triton", reason="the kernels for GPUs need the package triton: pip install 'unclump[dev]'"
+)
 
+from unclump.ops.triton import circles as circle_kernels  # noqa: E402, F401
 from unclump.ops.triton import kernel_sum as sum_kernels  # noqa: E402
 from unclump.ops.triton import nearest as nearest_kernels  # noqa: E402
 from unclump.ops.triton import rows as row_kernels  # noqa: E402, F401

@@ -21,7 +21,7 @@ _BLOCK = 2**20
 Update = partial[Any]  # of a rule, its choices given
 
 
-def update_rows(  # noqa: PLR0912
+def update_rows(
     update: Update,
     parameters: Sequence[Tensor],
     gradients: Sequence[Tensor],
@@ -31,7 +31,8 @@ def update_rows(  # noqa: PLR0912
 ) -> None:
     """`in_place` on parameters of shape (..., d): on all rows, or where `lazy` or sparse on those with a gradient.
 
-    Of a DTensor each rank updates its rows. Dense parameters that no compiled loop updates go together, as one table.
+    Of a DTensor each rank updates its rows. Dense parameters that no compiled loop updates go together: by one
+    launch of a kernel on a GPU, or as one table.
     """
     together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
     for x, grad, state in zip(parameters, gradients, states, strict=True):
@@ -49,18 +50,16 @@ def update_rows(  # noqa: PLR0912
             _update_alone(update, *members[0], lazy=False)
             continue
         if all(_has_kernel(update, x, grad, state, lazy=False) for x, grad, state in members):
-            tables = [(as_rows(x), as_rows(grad), _state_as_rows(state)) for x, grad, state in members]
-            for x, grad, state in tables:
-                _check_sizes(x, grad, state, None)
-            _update_by_kernel(update, tables)
+            _update_by_kernel(update, members)
             continue
-        states = zip(*(state for _, _, state in members), strict=True)
-        columns = [None if column[0] is None else list(column) for column in states]
+        tables = [
+            None if column[0] is None else list(column) for column in zip(*(s for _, _, s in members), strict=True)
+        ]
         points = [x for x, _, _ in members]
         rows = [rows_of(points), rows_of([grad for _, grad, _ in members])]
-        new = [None if column is None else rows_of(column) for column in columns]
+        new = [None if table is None else rows_of(table) for table in tables]
         in_place(update, *rows, *new)
-        for written, parts in zip((rows[0], *new), (points, *columns), strict=True):
+        for written, parts in zip((rows[0], *new), (points, *tables), strict=True):
             if written is not None and parts is not None:
                 write_rows(written, parts)
 
@@ -192,7 +191,7 @@ def _has_loop(update: Update, *, lazy: bool) -> bool:
 
 
 def _has_kernel(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], *, lazy: bool) -> bool:
-    """Whether a kernel on a GPU can do it: the state of points in half precision is in float32."""
+    """Whether a kernel on a GPU can do it, in place: the state of points in half precision is in float32."""
     tables = [table for table in state if table is not None]
     return (
         _has_loop(update, lazy=lazy)
@@ -211,4 +210,7 @@ def _update_by_kernel(
 ) -> None:
     from unclump.ops.triton import rows as kernels
 
-    kernels.update(update, members, rows=rows, lazy=lazy)
+    tables = [(as_rows(x), as_rows(grad), _state_as_rows(state)) for x, grad, state in members]
+    for x, grad, state in tables:
+        _check_sizes(x, grad, state, rows)
+    kernels.update(update, tables, rows=rows, lazy=lazy)

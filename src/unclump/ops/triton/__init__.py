@@ -30,10 +30,7 @@ def has_triton(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float3
         and torch._C._functorch.peek_interpreter_stack() is None  # torch.func's tensors have no memory of their own
         and tensors[0].shape[-1] <= _WIDEST
         and all(
-            type(x) in (Tensor, nn.Parameter)
-            and x.device == tensors[0].device
-            and x.dtype in dtypes
-            and x.numel() > 0
+            type(x) in (Tensor, nn.Parameter) and x.device == tensors[0].device and x.dtype in dtypes and x.numel() > 0
             for x in tensors
         )
     )

@@ -105,7 +105,7 @@ def _add_far_tiles(
 
 
 def code_of(kernel: Kernel) -> loops.Code | None:
-    """The kernel for `kernel_sum`; None for one of the user's own, or too steep for what products leave of its digits."""
+    """The kernel for `kernel_sum`; None for one of the user's own, or too steep for the digits that products leave."""
     if type(kernel) is FramePotential:
         return loops.Code(FRAME.value, loops.DISTANCES["chordal"], 0.0, 0.0)
     return loops.code_of(kernel, torch.float32)

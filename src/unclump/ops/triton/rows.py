@@ -77,7 +77,8 @@ def _turn(speed, rate, EXP: tl.constexpr):
 def _sgd(
     table, rows_of, lr, count, d, momentum,
     HAS_MOMENTUM: tl.constexpr, HAS_ROWS: tl.constexpr, READ_LR: tl.constexpr, EXP: tl.constexpr,
-    TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
+    TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, IS_HALF: tl.constexpr,
+    COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     entry, rows, is_row, depth, inside = _place(table, count, d, ROWS, BLOCK_D, COUNT)
     rate = tl.load(lr).to(tl.float32) if READ_LR else lr
@@ -86,7 +87,7 @@ def _sgd(
     points = tl.load(entry).to(tl.pointer_type(TYPE)) + place
     gradients = tl.load(entry + 1).to(tl.pointer_type(GRAD_TYPE)) + rows[:, None] * d + depth[None, :]
     x = tl.load(points, mask=inside, other=0.0).to(tl.float32)
-    if TYPE != tl.float32:
+    if IS_HALF:
         x = _unit(x)
     u = _tangent(x, _bounded(tl.load(gradients, mask=inside, other=0.0).to(tl.float32), x))
     if HAS_MOMENTUM:
@@ -104,7 +105,8 @@ def _sgd(
 def _adam(
     table, rows_of, lr, count, d, decay, decay_sq, log_beta, log_beta_sq, eps,
     AMSGRAD: tl.constexpr, LAZY: tl.constexpr, HAS_ROWS: tl.constexpr, READ_LR: tl.constexpr, EXP: tl.constexpr,
-    TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
+    TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, IS_HALF: tl.constexpr,
+    COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     entry, rows, is_row, depth, inside = _place(table, count, d, ROWS, BLOCK_D, COUNT)
     step_size = tl.load(lr).to(tl.float32) if READ_LR else lr
@@ -117,7 +119,7 @@ def _adam(
     place = number[:, None] * d + depth[None, :]
     points = tl.load(entry).to(tl.pointer_type(TYPE)) + place
     x = tl.load(points, mask=inside, other=0.0).to(tl.float32)
-    if TYPE != tl.float32:
+    if IS_HALF:
         x = _unit(x)
     grad = _tangent(x, _bounded(grad, x))
     moments = tl.load(entry + 2).to(tl.pointer_type(tl.float32)) + place
@@ -177,7 +179,7 @@ def update(
         lr = lr if lr.device == x.device else float(lr)
     shared = {
         "HAS_ROWS": rows is not None, "READ_LR": isinstance(lr, Tensor), "EXP": options["retraction"] == "exp",
-        "TYPE": _TYPES[x.dtype], "GRAD_TYPE": _TYPES[gradients[0].dtype],
+        "TYPE": _TYPES[x.dtype], "GRAD_TYPE": _TYPES[gradients[0].dtype], "IS_HALF": x.dtype != torch.float32,
         "COUNT": triton.next_power_of_2(len(members)), **choices,
     }  # fmt: skip
     table = _on_device(tuple(entries), x.device)
