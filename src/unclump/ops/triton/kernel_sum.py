@@ -144,8 +144,8 @@ def kernel_sum(
         PRECISION=product_precision(x), BLOCK_D=_DEPTH, BLOCK_N=_ROWS, BLOCK_M=_COLUMNS, **choices,
     )  # fmt: skip
     sums, gradient = (table[0] if len(table) == 1 else table.sum(dim=0) for table in (sums, gradient))
-    add_near_tiles[(tiles,)](
+    add_near_tiles[(2 * tiles,)](
         x, table, *tables, near_tiles, sums, gradient, n, m, d, itself, part_length, words, parts,
-        code.parameter, code.offset, factor, BLOCK_N=_ROWS, BLOCK_M=_COLUMNS, num_warps=_WARPS, **choices,
+        code.parameter, code.offset, factor, BLOCK_N=_ROWS // 2, BLOCK_M=_COLUMNS, num_warps=_WARPS, **choices,
     )  # fmt: skip
     return sums, gradient if needs_grad else None

@@ -25,16 +25,17 @@ def add_near_tiles(
     FORM: tl.constexpr, METRIC: tl.constexpr, WEIGHTED: tl.constexpr, NEEDS_GRAD: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """Add the marked tiles of a tile of rows to the sums and to the gradient."""
-    row_tiles = tl.cdiv(n, BLOCK_N)
-    sets, row_tile = (tl.program_id(0) // row_tiles).to(tl.int64), tl.program_id(0) % row_tiles
-    rows, lanes = row_tile * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_M)
+    """Add the marked tiles to the sums and to the gradient, of half the rows of a tile."""
+    row_tiles, tile = tl.cdiv(n, 2 * BLOCK_N), tl.program_id(0) // 2
+    sets = (tile // row_tiles).to(tl.int64)
+    first_row = (tile % row_tiles) * (2 * BLOCK_N) + tl.program_id(0) % 2 * BLOCK_N
+    rows, lanes = first_row + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_M)
     is_row = rows < n
-    base = sets * n + row_tile * BLOCK_N
-    row = tl.minimum(rows, n - 1) - row_tile * BLOCK_N
+    base = sets * n + first_row
+    row = tl.minimum(rows, n - 1) - first_row
     points, forces = x + base * d, gradient + base * d
     for word in range(parts * words):
-        bits = tl.load(near_tiles + tl.program_id(0).to(tl.int64) * parts * words + word)
+        bits = tl.load(near_tiles + tile.to(tl.int64) * parts * words + word)
         for bit in range(32 * (bits != 0).to(tl.int32)):
             start = word // words * part_length + (32 * (word % words) + bit) * BLOCK_M
             if (bits >> bit) & 1 != 0:

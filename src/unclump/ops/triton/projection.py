@@ -8,7 +8,7 @@ import triton.language as tl
 from jaxtyping import Float
 from torch import Tensor
 
-_TILE = 2**11  # numbers that a program holds, if a row is not longer
+_TILE = 2**10  # numbers that a program holds, if a row is not longer
 MOST = tl.constexpr(torch.finfo(torch.float32).max)
 
 

@@ -11,6 +11,9 @@ from torch import Tensor
 TILE = 64
 """Rows of a tile, for counting programs before a kernel has chosen its own."""
 
+TENSOR_CORES = ((8, 0), (9, 0), (10, 0))
+"""Compute capabilities of data-centre cards, A100, H100 and B200: three products of TF32 are faster than float32."""
+
 _PROGRAMS_A_PROCESSOR = 2
 
 
@@ -28,8 +31,11 @@ def centred(
     """
     *sets, n, d = x.shape
     depth = depth_of(d)
-    moved = x.new_zeros((*sets, n, -(-d // depth) * depth), dtype=torch.float32)
-    moved[..., :d].copy_(x).sub_(mean)
+    if d % depth == 0:
+        moved = x - mean
+    else:
+        moved = x.new_zeros((*sets, n, -(-d // depth) * depth), dtype=torch.float32)
+        torch.sub(x, mean, out=moved[..., :d])
     return moved, torch.linalg.vector_norm(moved, dim=-1).square_().mul_(0.5)
 
 
@@ -39,13 +45,10 @@ def depth_of(d: int) -> int:
 
 
 def product_precision(x: Tensor) -> str:
-    """How tiles are multiplied: by three products of TF32 where tensor cores make these faster than float32.
-
-    That is so on data-centre cards (A100, H100, B200). Elsewhere plain float32 is as fast, or the only choice.
-    """
+    """How tiles are multiplied: in plain float32, or by three products of TF32 where that is faster and as good."""
     if x.device.type != "cuda" or torch.version.hip is not None:
         return "ieee"
-    return "tf32x3" if torch.cuda.get_device_capability(x.device) in ((8, 0), (9, 0), (10, 0)) else "ieee"
+    return "tf32x3" if torch.cuda.get_device_capability(x.device) in TENSOR_CORES else "ieee"
 
 
 def parts_of_columns(x: Tensor, rows: int, columns: int) -> int:
