@@ -35,8 +35,8 @@ REGISTERS, REGISTER_UNIT, SHARED_UNIT, RESERVED = 65_536, 256, 128, 1024
 
 INTEGERS = ["n", "m", "d", "width", "itself", "part_length", "words", "parts", "count", "total", "scales"]
 POINTERS = {"index": "*i32", "candidates": "*i32", "near_tiles": "*i32", "order": "*i64", "table": "*i64",
-            "rows_of": "*i64"}  # fmt: skip
-FLOATS = ["parameter", "offset", "near", "high", "factor", "share", "step", "lr", "momentum", "decay", "decay_sq",
+            "rows_of": "*i64", "mask": "*i1"}  # fmt: skip
+FLOATS = ["parameter", "offset", "near", "high", "lr", "momentum", "decay", "decay_sq",
           "log_beta", "log_beta_sq", "eps"]  # fmt: skip
 
 
@@ -49,16 +49,16 @@ def cases():
             choices = {"KEEP": keep, "BLOCK_D": 32, **tile}
             yield name, nearest._select, choices, config.num_warps, config.num_stages
     yield "nearest, measuring", nearest._measure, {"K": 1, "KEEP": 4, "ROWS": 16, "BLOCK_D": 64}, 4, 3
-    kernels = {"Gaussian": (GAUSSIAN, 0, False), "Riesz": (INVERSE, 0, False), "Laplace, weights": (LAPLACE, 1, True)}
+    kernels = {"Gaussian": (GAUSSIAN, 0), "Riesz": (INVERSE, 0), "Laplace": (LAPLACE, 1)}
     tile = {"BLOCK_N": kernel_sum._ROWS, "BLOCK_M": kernel_sum._COLUMNS}
-    for name, (form, distance, weighted) in kernels.items():
-        choices = {"FORM": form.value, "METRIC": distance, "WEIGHTED": weighted, "NEEDS_GRAD": True, **tile}
+    for name, (form, distance) in kernels.items():
+        choices = {"FORM": form.value, "METRIC": distance, "NEEDS_GRAD": True, **tile}
         for config in kernel_sum._CONFIGS:
             stages = config.num_stages
             far = {**choices, "BLOCK_D": kernel_sum._DEPTH}
             yield f"kernel_sum, {name}, {stages} stages", kernel_sum._add_far_tiles, far, config.num_warps, stages
         near = {**choices, "BLOCK_N": kernel_sum._ROWS // 2}
-        yield f"kernel_sum, {name}, near tiles", near_tiles.add_near_tiles, near, kernel_sum._WARPS, 3
+        yield f"kernel_sum, {name}, near tiles", near_tiles.add_near_tiles, near, kernel_sum._NEAR_WARPS, 3
     for d in (64, 768, 4096):
         tile = projection.whole_rows(1, d)[1]
         warps = tile.pop("num_warps")
@@ -71,7 +71,7 @@ def cases():
             yield f"SGD, {name}, d = {d}", rows._sgd, {**typed, "HAS_MOMENTUM": True}, warps, 3
     tile = {"BLOCK_N": circles._ROWS, "BLOCK_K": circles._CIRCLES, "BLOCK_D": circles._DEPTH}
     for name, axes in (("any", False), ("axes", True)):
-        yield f"angles on circles, {name}", circles._find_angles, {"AXES": axes, **tile}, 4, 3
+        yield f"angles on circles, {name}", circles._find_angles, {"AXES": axes, "HAS_MASK": True, **tile}, 4, 3
         backward = {"AXES": axes, "BLOCK_N": circles._ROWS, "BLOCK_D": circles._DEPTH}
         yield f"gradient from circles, {name}", circles._combine, backward, 4, 3
     yield "ranks on circles", circles._find_coefficients, {"BLOCK": circles._RANKS}, 4, 3

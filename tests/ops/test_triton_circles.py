@@ -6,7 +6,7 @@ from torch.testing import assert_close
 
 from tests.ops.triton_cases import DEVICE, both, circle_kernels, close, computed_by, table
 from unclump import SSW, Sliced, axis_circles, great_circles, sliced
-from unclump.ops.even_spacing import combine, fused_distance
+from unclump.ops.even_spacing import combine, largest_entries, squares_of_gaps
 
 SIZES = [(2, 2), (65, 5), (40, 33)]
 MORE_SIZES = [(n, d) for n in (3, 31, 64, 130) for d in (3, 16, 17, 32, 64, 65)] + [(70, 768)]
@@ -83,9 +83,20 @@ def test_a_nan_on_the_axes_is_seen_and_another_is_not():
     x, circles = table(9, 5), torch.tensor([[0, 3]], device=DEVICE)
     with computed_by(kernels=True):
         x[2, 1] = torch.nan
-        assert fused_distance(x, circles)[0].isfinite()
+        assert sliced(x, circles).isfinite()
         x[2, 3] = torch.nan
-        assert fused_distance(x, circles)[0].isnan()
+        assert sliced(x, circles).isnan()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_rows_of_zeros_take_no_part_and_too_few_are_nothing(reduction):
+    x, circles = table(3, 9, 4), drawn("any", 2, 4)
+    x[0, 3], x[0, 7], x[1, 1:] = 0, 0, 0
+    x[2] = 0
+    found, expected = both(lambda: value_and_gradient(lambda leaf: sliced(leaf, circles, reduction=reduction), x))
+    close(found, expected)
+    assert (found[0][1:] == 0).all()
+    assert (found[1][0, [3, 7]] == 0).all()
 
 
 def test_a_weight_for_each_set_scales_its_gradient():
@@ -111,4 +122,4 @@ def test_objectives_with_a_mask_and_a_queue_are_the_same(objective):
 @pytest.mark.usefixtures("at_the_door")
 def test_wrong_circles_are_refused():
     with computed_by(kernels=True), pytest.raises(ValueError, match=r"expected circles of shape \(k, 2, 4\)"):
-        fused_distance(table(5, 4), torch.zeros(2, 2, 3, device=DEVICE))
+        squares_of_gaps(table(5, 4), torch.zeros(2, 2, 3, device=DEVICE), largest_entries(table(5, 4)), None)

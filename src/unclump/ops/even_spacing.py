@@ -86,20 +86,23 @@ def fused_distance(
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
     """Half the squared distance to even spacing, averaged over points and circles, and the gradient's coefficients.
 
-    None where no compiled loop or kernel does it, or a loop meets a row without a direction.
+    None where no compiled loop does it, or a row has no direction.
     """
-    if has_native(x):
-        return loops.even_spacing(x, circles)
-    if has_triton(x):
-        from unclump.ops.triton import circles as kernels
+    return loops.even_spacing(x, circles) if has_native(x) else None
 
-        return kernels.even_spacing(x, circles)
-    return None
+
+def squares_of_gaps(
+    x: Float[Tensor, "*sets n d"],
+    circles: Circles,
+    largest: Float[Tensor, "*sets n 1"],
+    mask: Bool[Tensor, "*sets n"] | None,
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
+    """The sum of the squared `gaps` of the points that a mask leaves, and their `coefficients`, on a GPU in two passes.
+
+    None where no kernel does it.
     """
-    if has_native(x):
-        return loops.even_spacing(x, circles)
-    if has_triton(x):
-        from unclump.ops.triton import circles as kernels
+    if not has_triton(x, largest):
+        return None
+    from unclump.ops.triton import circles as kernels
 
-        return kernels.even_spacing(x, circles)
-    return None
+    return kernels.even_spacing(x, circles, largest, mask)

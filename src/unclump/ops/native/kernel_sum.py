@@ -107,7 +107,8 @@ def kernel_sum(
     sums, gradient = x.new_empty(*sets, n, 1), empty(x.shape, x.dtype) if needs_grad else None
     inputs = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
     results = sums.data_ptr(), None if gradient is None else gradient.data_ptr()
-    factor = factor_of_forces(n, m, itself, weights)
+    # Between points that are all among the others both terms of a pair count; weights count them themselves.
+    factor = 4.0 if 0 <= itself <= m - n and not weights else 2.0
     several = threads(n * m, at_least=_A_THREAD)
     if status := _SUM[x.itemsize](*inputs, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
         raise failure(status)
@@ -131,8 +132,3 @@ def weights_of_pairs(
     left = (own if among else x.new_ones(*sets, n, 1)) if left is None else left.contiguous()
     others_left = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
     return left, own, others_left, right
-
-
-def factor_of_forces(n: int, m: int, itself: int, weights: tuple[Tensor, ...]) -> float:
-    """Between points that are all among the others both terms of a pair count; weights count them themselves."""
-    return 4.0 if 0 <= itself <= m - n and not weights else 2.0

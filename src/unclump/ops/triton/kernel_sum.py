@@ -24,6 +24,7 @@ from unclump.ops.triton.near_tiles import add_near_tiles
 from unclump.ops.triton.tiles import centred, parts_of_columns, product_precision, tunable
 
 _ROWS, _COLUMNS, _DEPTH, _WARPS = 128, 32, 16, 8  # of a tile: the largest that needs no register more than there are
+_NEAR_WARPS = 4
 
 # Tuning of what changes no order of sums: the same input has the same bits, whatever is chosen.
 _CONFIGS = [triton.Config({}, num_warps=_WARPS, num_stages=stages) for stages in (2, 3)]
@@ -35,11 +36,11 @@ _KEYS = ["width", "FORM", "METRIC", "NEEDS_GRAD", "PRECISION"]
 @no_type_check
 def _add_far_tiles(
     here, there, own_halves, halves, left, own, others_left, right, near_tiles, sums, gradient,
-    n, m, d, width, itself, part_length, words, parameter, offset, near, high, factor,
-    FORM: tl.constexpr, METRIC: tl.constexpr, WEIGHTED: tl.constexpr, NEEDS_GRAD: tl.constexpr,
+    n, m, d, width, itself, part_length, words, parameter, offset, near, high,
+    FORM: tl.constexpr, METRIC: tl.constexpr, NEEDS_GRAD: tl.constexpr,
     PRECISION: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
-    """The sums of a tile of rows over a part of the columns, and `factor` times the gradient."""
+    """The sums of a tile of rows over a part of the columns, and their gradient."""
     row_tiles = tl.cdiv(n, BLOCK_N)
     sets, row_tile = (tl.program_id(0) // row_tiles).to(tl.int64), tl.program_id(0) % row_tiles
     rows = row_tile * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -50,8 +51,7 @@ def _add_far_tiles(
     row = tl.minimum(rows, n - 1) - row_tile * BLOCK_N
     row_start = here + base * width
     own_half = tl.load(own_halves + base + row)
-    if WEIGHTED:
-        row_left, row_right = tl.load(left + base + row), tl.load(own + base + row)
+    row_left, row_right = tl.load(left + base + row), tl.load(own + base + row)
     part = tl.program_id(1) * (tl.num_programs(0) // row_tiles).to(tl.int64) * n
     forces = gradient + (part + base) * d
     total_value, total_slope = tl.zeros([BLOCK_N], tl.float64), tl.zeros([BLOCK_N], tl.float64)
@@ -80,10 +80,9 @@ def _add_far_tiles(
             r2 = tl.where(is_pair, r2, 2.0)
             value, slope = value_and_slope(r2, 4 - r2, parameter, offset, FORM, METRIC)
             value, slope = tl.where(is_pair, value, 0.0), tl.where(is_pair, slope, 0.0)
-            if WEIGHTED:
-                by_column, other_left = tl.load(right + others + column), tl.load(others_left + others + column)
-                value *= by_column[None, :]
-                slope *= row_left[:, None] * by_column[None, :] + row_right[:, None] * other_left[None, :]
+            by_column, other_left = tl.load(right + others + column), tl.load(others_left + others + column)
+            value *= by_column[None, :]
+            slope *= row_left[:, None] * by_column[None, :] + row_right[:, None] * other_left[None, :]
             total_value += tl.sum(value, 1).to(tl.float64)
             if NEEDS_GRAD:
                 total_slope += tl.sum(slope, 1).to(tl.float64)
@@ -101,7 +100,7 @@ def _add_far_tiles(
             inside = is_row[:, None] & (depth[None, :] < d - k)
             place = forces + k + (row[:, None] * d + depth[None, :])
             a = tl.load(row_start + k + (row[:, None] * width + depth[None, :]))
-            tl.store(place, factor * (slopes * a + tl.load(place, mask=inside, other=0.0)), mask=inside)
+            tl.store(place, 2 * (slopes * a + tl.load(place, mask=inside, other=0.0)), mask=inside)
 
 
 def code_of(kernel: Kernel) -> loops.Code | None:
@@ -123,6 +122,7 @@ def kernel_sum(
     mean = table.mean(dim=-2, keepdim=True)
     there, halves = centred(table, mean)
     here, own_halves = (there, halves) if y is None else centred(x, mean)
+    right = x.new_ones((*sets, m, 1)) if right is None else right
     weights = loops.weights_of_pairs(x, m, right, left, itself)
     parts = parts_of_columns(x, total, m)
     part_length = triton.cdiv(m, parts * _COLUMNS) * _COLUMNS
@@ -135,17 +135,15 @@ def kernel_sum(
     is_smooth = code.form in (GAUSSIAN.value, FRAME.value) and not is_geodesic
     near = 128 * torch.finfo(torch.float32).eps if is_smooth else loops.NEAR
     high = 4 - loops.NEAR if is_geodesic else torch.inf
-    factor = loops.factor_of_forces(n, m, itself, weights)
-    choices = {"FORM": code.form, "METRIC": code.distance, "WEIGHTED": bool(weights), "NEEDS_GRAD": needs_grad}
-    tables = weights or 4 * (sums,)  # which nothing reads
+    choices = {"FORM": code.form, "METRIC": code.distance, "NEEDS_GRAD": needs_grad}
     _add_far_tiles[(tiles, parts)](
-        here, there, own_halves, halves, *tables, near_tiles, sums, gradient, n, m, d, here.shape[-1], itself,
-        part_length, words, code.parameter, code.offset, near, high, factor,
+        here, there, own_halves, halves, *weights, near_tiles, sums, gradient, n, m, d, here.shape[-1], itself,
+        part_length, words, code.parameter, code.offset, near, high,
         PRECISION=product_precision(x), BLOCK_D=_DEPTH, BLOCK_N=_ROWS, BLOCK_M=_COLUMNS, **choices,
     )  # fmt: skip
     sums, gradient = (table[0] if len(table) == 1 else table.sum(dim=0) for table in (sums, gradient))
     add_near_tiles[(2 * tiles,)](
-        x, table, *tables, near_tiles, sums, gradient, n, m, d, itself, part_length, words, parts,
-        code.parameter, code.offset, factor, BLOCK_N=_ROWS // 2, BLOCK_M=_COLUMNS, num_warps=_WARPS, **choices,
+        x, table, *weights, near_tiles, sums, gradient, n, m, d, itself, part_length, words, parts,
+        code.parameter, code.offset, BLOCK_N=_ROWS // 2, BLOCK_M=_COLUMNS, num_warps=_NEAR_WARPS, **choices,
     )  # fmt: skip
     return sums, gradient if needs_grad else None

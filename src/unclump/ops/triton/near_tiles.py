@@ -21,8 +21,8 @@ MOST = tl.constexpr(largest_slope(torch.float32))
 @no_type_check
 def add_near_tiles(
     x, y, left, own, others_left, right, near_tiles, sums, gradient,
-    n, m, d, itself, part_length, words, parts, parameter, offset, factor,
-    FORM: tl.constexpr, METRIC: tl.constexpr, WEIGHTED: tl.constexpr, NEEDS_GRAD: tl.constexpr,
+    n, m, d, itself, part_length, words, parts, parameter, offset,
+    FORM: tl.constexpr, METRIC: tl.constexpr, NEEDS_GRAD: tl.constexpr,
     BLOCK_N: tl.constexpr, BLOCK_M: tl.constexpr,
 ):  # fmt: skip
     """Add the marked tiles to the sums and to the gradient, of half the rows of a tile."""
@@ -60,16 +60,15 @@ def add_near_tiles(
                 slope = tl.where(slope < -MOST, -MOST, slope)
                 is_pair = (columns[None, :] < m) & (columns[None, :] != rows[:, None] + itself)
                 value, slope = tl.where(is_pair, value, 0.0), tl.where(is_pair, slope, 0.0)
-                if WEIGHTED:
-                    by_column = tl.load(right + base_column + column)[None, :]
-                    other_left = tl.load(others_left + base_column + column)[None, :]
-                    value *= by_column
-                    by_row = tl.load(left + base + row)[:, None] * by_column
-                    slope *= by_row + tl.load(own + base + row)[:, None] * other_left
+                by_column = tl.load(right + base_column + column)[None, :]
+                other_left = tl.load(others_left + base_column + column)[None, :]
+                value *= by_column
+                by_row = tl.load(left + base + row)[:, None] * by_column
+                slope *= by_row + tl.load(own + base + row)[:, None] * other_left
                 before = tl.load(sums + base + row)
                 tl.store(sums + base + row, before + tl.sum(value, 1), mask=is_row)
                 if NEEDS_GRAD:
-                    slope *= factor
+                    slope *= 2
                     for k in range(d):
                         a, b = tl.load(points + k + row * d)[:, None], tl.load(others + k + column * d)[None, :]
                         if METRIC == GEODESIC:  # the same but for a part that is normal to the sphere
