@@ -12,6 +12,10 @@ import unclump
 # times as long as one thread computes. Workers and what they start inherit it; NumPy is loaded here already.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+# Without a GPU its kernels are interpreted. Triton's own functions are made so when it is imported, by whichever test.
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
 
 @pytest.fixture(autouse=True)
 def _example_names(doctest_namespace):
@@ -24,6 +28,8 @@ collect_ignore = [
     f"src/unclump/integrations/{name}.py"
     for name in ("lightning", "transformers", "sentence_transformers", "torchmetrics")
 ]
+# Kernels for GPUs have no examples, and there may be no triton to import them with.
+collect_ignore_glob = ["src/unclump/ops/triton/[a-z]*.py"]
 
 
 # Name -> parts of the names of tests that run on one worker, since two would do the same slow thing each: import all

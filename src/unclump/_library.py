@@ -12,10 +12,12 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "UNCLUMP_NATIVE"
+TRITON_VARIABLE = "UNCLUMP_TRITON"
 INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 """From the least to the best, by the number that the processor's library has for them."""
 
@@ -71,6 +73,25 @@ def describe() -> str:
     """Which implementation is in use, and why, as a line for people."""
     name, why = choose()
     return f"reference in torch ({why})" if name is None else f"compiled for {name} ({why})"
+
+
+@lru_cache(maxsize=1)
+def choose_triton() -> tuple[bool, str]:
+    """Whether tensors on a GPU go through the kernels in Triton; and why."""
+    wanted = os.environ.get(TRITON_VARIABLE, "")
+    if wanted not in ("", "0", "1"):
+        raise ValueError(f"expected {TRITON_VARIABLE} to be 0 or 1, got {wanted!r}")
+    if wanted == "0":
+        return False, f"switched off by {TRITON_VARIABLE}=0"
+    if find_spec("triton") is None:
+        return False, "triton is not installed"
+    return True, "triton is installed"
+
+
+def describe_gpu() -> str:
+    """What a GPU would compute with, as `describe` says it of the CPU."""
+    is_chosen, why = choose_triton()
+    return f"{'Triton kernels' if is_chosen else 'reference in torch'} ({why})"
 
 
 @lru_cache(maxsize=1)

@@ -28,9 +28,9 @@ class _PrintVersion(argparse.Action):
     """The version, and which implementation of the operations is in use, found only now."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from unclump._library import describe
+        from unclump._library import describe, describe_gpu
 
-        print(f"unclump {version('unclump')}, {describe()}")
+        print(f"unclump {version('unclump')}, {describe()}; on a GPU {describe_gpu()}")
         parser.exit()
 
 

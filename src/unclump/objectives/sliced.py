@@ -14,7 +14,15 @@ from unclump.geometry.circles import Circles, axis_circles, great_circles
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
-from unclump.ops.even_spacing import coefficients, combine, coordinates, fused_distance, gaps, largest_entries
+from unclump.ops.even_spacing import (
+    coefficients,
+    combine,
+    coordinates,
+    fused_distance,
+    gaps,
+    largest_entries,
+    squares_of_gaps,
+)
 
 
 def sliced(
@@ -132,9 +140,15 @@ class Sliced(Objective):
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+        count = len(draw) * self.count(others)
+        if others.against is None and others.ranks.size == 1 and (others.weight is None or others.is_binary):
+            assert others.scale is not None
+            fused = squares_of_gaps(x, draw, others.scale, others.mask)
+            if fused is not None:
+                value = fused[0] / (2 * count)
+                return value, Pull(fused[1]).times(torch.ones_like(value) / count)
         along, gap, weight = self._gaps(x, others, draw)
         roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap
-        count = len(draw) * self.count(others)
         value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * count)
         if not needs_grad:
             return value, None

@@ -1,4 +1,4 @@
-"""Who computes an operation here: compiled loops on the CPU, or the reference in plain torch.
+"""Who computes an operation here: compiled loops on the CPU, kernels on a GPU, or the reference in plain torch.
 
 Every operation is defined once under `torch.ops.unclump`, with a fake that only knows its shapes, so that
 `torch.compile`, `torch.export` and the meta device see an ordinary operator.
@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from unclump.ops.native import has_native
+from unclump.ops.triton import has_triton
 
-__all__ = ["has_native", "register"]
+__all__ = ["has_native", "has_triton", "register"]
 
 _LIBRARY: Any = torch.library.Library("unclump", "DEF")  # type: ignore[no-untyped-call]
 

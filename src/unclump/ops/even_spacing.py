@@ -13,7 +13,7 @@ from torch import Tensor
 
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
-from unclump.ops.dispatch import has_native, register
+from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import circles as loops
 
 
@@ -69,6 +69,10 @@ def combine(
     """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
     if scale.numel() == 1 and has_native(coefficients):
         return loops.combine(coefficients, circles, d, scale.item())
+    if has_triton(coefficients, scale.reshape(-1)):
+        from unclump.ops.triton import circles as kernels
+
+        return kernels.combine(coefficients, circles, d, scale)
     rows, vectors = coefficients.flatten(-3, -2), circles.flatten(end_dim=1)  # (..., 2k, n), and (2k, d) or (2k,)
     if circles.is_floating_point():
         with exact_products(rows.device):
@@ -85,3 +89,20 @@ def fused_distance(
     None where no compiled loop does it, or a row has no direction.
     """
     return loops.even_spacing(x, circles) if has_native(x) else None
+
+
+def squares_of_gaps(
+    x: Float[Tensor, "*sets n d"],
+    circles: Circles,
+    largest: Float[Tensor, "*sets n 1"],
+    mask: Bool[Tensor, "*sets n"] | None,
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
+    """The sum of the squared `gaps` of the points that a mask leaves, and their `coefficients`, on a GPU in two passes.
+
+    None where no kernel does it.
+    """
+    if not has_triton(x, largest):
+        return None
+    from unclump.ops.triton import circles as kernels
+
+    return kernels.even_spacing(x, circles, largest, mask)

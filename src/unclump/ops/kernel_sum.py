@@ -31,7 +31,7 @@ from unclump._precision import (
 )
 from unclump.kernels import Kernel, kernel_by_name, name_of
 from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
-from unclump.ops.dispatch import has_native, register
+from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import kernel_sum as loops
 
 _OPPOSITE = 3.9  # squared chords beyond it are those of near antipodes
@@ -101,10 +101,18 @@ def _kernel_sum(
     shape = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2] if y is None else y.shape[-2]
     if 0 in shape:  # a process may have no rows
         return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
-    if has_native(*(table for table in (x, y, right, left) if table is not None)):
+    tables = [table for table in (x, y, right, left) if table is not None]
+    if has_native(*tables):
         code = loops.code_of(kernel_by_name(kernel), x.dtype)
         if code is not None:
             sums, gradient = loops.kernel_sum(x, y, right, left, code, itself, needs_grad)
+            return sums, x.new_empty(0) if gradient is None else gradient
+    if has_triton(*tables):
+        from unclump.ops.triton import kernel_sum as kernels
+
+        code = kernels.code_of(kernel_by_name(kernel))
+        if code is not None:
+            sums, gradient = kernels.kernel_sum(x, y, right, left, code, itself, needs_grad)
             return sums, x.new_empty(0) if gradient is None else gradient
     with exact_products(x.device):
         pairs = _pairs(x, y, right, left, kernel_by_name(kernel), itself)

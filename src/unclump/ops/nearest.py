@@ -16,8 +16,10 @@ from torch.nn.functional import pad
 
 from unclump._precision import add_product, as_sets, exact_products, take_rows
 from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
-from unclump.ops.dispatch import has_native, register
+from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import nearest as loops
+
+_MOST_IN_KERNEL = 8  # neighbours that a kernel keeps for every row
 
 
 def nearest(
@@ -95,6 +97,10 @@ def _nearest(
     table = x if y is None else y
     if has_native(x, table):
         return loops.nearest(x, y, mask, k, itself)
+    if k <= _MOST_IN_KERNEL and has_triton(x, table):
+        from unclump.ops.triton import nearest as kernels
+
+        return kernels.nearest(x, y, mask, k, itself)
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True)
         nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # a NaN in the table makes every squared chord NaN
@@ -116,7 +122,7 @@ def _fake_select(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) 
 @register("select_nearest(Tensor x, Tensor? y, Tensor? mask, SymInt itself) -> (Tensor, Tensor)", _fake_select)
 def _select_nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if has_native(x, table) or not _fits(x, table):
+    if has_native(x, table) or has_triton(x, table) or not _fits(x, table):
         return _nearest(x, y, mask, 1, itself, 1)  # type: ignore[no-any-return]
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True).nan_to_num_()  # rows with a NaN remain the only ones: all select them

@@ -14,7 +14,7 @@ from torch.linalg import vector_norm
 
 from unclump._precision import full_precision
 from unclump.geometry.sphere import tangent, unit
-from unclump.ops.dispatch import has_native, register
+from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import projection
 
 
@@ -44,6 +44,10 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
     """The rows on the sphere, and one over their norms: the largest number where that overflows, zero for zeros."""
     if has_native(x):
         return projection.project(x)
+    if has_triton(x):
+        from unclump.ops.triton import projection as kernels
+
+        return kernels.project(x)
     # Divided by their largest entry, rows have norms between one and the root of d; by infinity, those of zeros.
     scale = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
     scale.masked_fill_(scale == 0, math.inf)
@@ -62,6 +66,10 @@ def unit_rows_backward(
     """The gradient by the rows of the gradient by their directions."""
     if has_native(y, inverse_norms, grad):
         return projection.project_back(y, inverse_norms, grad)
+    if has_triton(y, inverse_norms, grad):
+        from unclump.ops.triton import projection as kernels
+
+        return kernels.project_back(y, inverse_norms, grad)
     return tangent(y, grad).mul_(inverse_norms)
 
 

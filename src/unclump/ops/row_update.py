@@ -10,6 +10,7 @@ from torch import Tensor
 
 from unclump._precision import full_precision
 from unclump.ops import native
+from unclump.ops.dispatch import has_triton
 from unclump.ops.native import rows as loops
 from unclump.ops.project import project
 from unclump.ops.update_rules import adam_update, sgd_update
@@ -30,7 +31,8 @@ def update_rows(
 ) -> None:
     """`in_place` on parameters of shape (..., d): on all rows, or where `lazy` or sparse on those with a gradient.
 
-    Of a DTensor each rank updates its rows. Dense parameters that no compiled loop updates go together, as one table.
+    Of a DTensor each rank updates its rows. Dense parameters that no compiled loop updates go together: by one
+    launch of a kernel on a GPU, or as one table.
     """
     together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
     for x, grad, state in zip(parameters, gradients, states, strict=True):
@@ -46,6 +48,9 @@ def update_rows(
         members = [together[i] for i in places]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
+            continue
+        if all(_has_kernel(update, x, grad, state, lazy=False) for x, grad, state in members):
+            _update_by_kernel(update, members)
             continue
         tables = [
             None if column[0] is None else list(column) for column in zip(*(s for _, _, s in members), strict=True)
@@ -65,8 +70,11 @@ def _update_alone(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor |
         rows, grad = grad._indices()[0], grad._values()
     else:
         grad = as_rows(grad)
-    tables = (None if table is None else as_rows(table) for table in state)
-    in_place(update, as_rows(x), grad, *tables, rows=rows, lazy=lazy and rows is None)
+    in_place(update, as_rows(x), grad, *_state_as_rows(state), rows=rows, lazy=lazy and rows is None)
+
+
+def _state_as_rows(state: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    return tuple(None if table is None else as_rows(table) for table in state)
 
 
 def local_part(x: Any, *, as_in: Any = None) -> Tensor:
@@ -156,6 +164,9 @@ def in_place(
     if rows is not None:
         named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()
         rows, grad = named.indices()[0], named.values()
+    if _has_kernel(update, x, grad, state, lazy=lazy):
+        _update_by_kernel(update, [(x, grad, state)], rows=rows, lazy=lazy)
+        return
     if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]
@@ -177,3 +188,29 @@ def _has_loop(update: Update, *, lazy: bool) -> bool:
     if update.func is sgd_update:
         return not (lazy or update.keywords.get("nesterov") or update.keywords.get("dampening"))
     return update.func is adam_update
+
+
+def _has_kernel(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], *, lazy: bool) -> bool:
+    """Whether a kernel on a GPU can do it, in place: the state of points in half precision is in float32."""
+    tables = [table for table in state if table is not None]
+    return (
+        _has_loop(update, lazy=lazy)
+        and has_triton(x, grad, dtypes=(torch.float32, torch.bfloat16, torch.float16))
+        and all(table.is_contiguous() and table.dtype in (torch.float32, torch.long) for table in tables)
+        and x.is_contiguous()
+    )
+
+
+def _update_by_kernel(
+    update: Update,
+    members: Sequence[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]],
+    *,
+    rows: Tensor | None = None,
+    lazy: bool = False,
+) -> None:
+    from unclump.ops.triton import rows as kernels
+
+    tables = [(as_rows(x), as_rows(grad), _state_as_rows(state)) for x, grad, state in members]
+    for x, grad, state in tables:
+        _check_sizes(x, grad, state, rows)
+    kernels.update(update, tables, rows=rows, lazy=lazy)

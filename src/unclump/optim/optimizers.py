@@ -114,7 +114,7 @@ class SphereAdam(SphereOptimizer):
         amsgrad: Divide by the root of the largest v so far instead of the latest, with the same bias correction.
         retraction: "exp", along the great circle by the length of the step, or "project", :math:`(x + u) / |x + u|`.
         lazy: Skip the rows whose gradient is zero: they neither move nor count the step. For minibatches of a large
-            table. On a GPU, finding these rows makes the host wait.
+            table. On a GPU without Triton, finding these rows makes the host wait.
         weight_decay: For groups with `sphere=False`.
         maximize: Climb instead of descend.
 

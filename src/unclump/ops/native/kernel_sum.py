@@ -13,9 +13,12 @@ from unclump.kernels import Gaussian, Kernel, Laplace, Relative, Riesz
 from unclump.ops.native import NO_DIRECTION, Loop, check_alike, empty, failure, threads
 
 _A_THREAD = 2**15  # pairs that are worth a thread
-_NEAR = 0.1  # squared chords below it, or as near to 4, are measured by themselves
-_DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}
-_GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM, _DISTANCE = range(6)
+NEAR = 0.1
+"""Squared chords below it, or as near to 4, are measured by themselves."""
+
+DISTANCES = {"chordal": 0, "geodesic": 1, "shifted": 2}
+FORMS = range(6)
+_GAUSSIAN, _LAPLACE, _RIESZ, _INVERSE, _LOGARITHM, _DISTANCE = FORMS
 _RIESZ_FORMS: dict[float, int] = {
     1: _INVERSE,
     0: _LOGARITHM,
@@ -51,11 +54,11 @@ def _code_of(kernel: Kernel, dtype: torch.dtype) -> Code | None:
 
 def form_of(kernel: Kernel) -> Code | None:
     """The kernel for the loops, however steep; None for one of the user's own."""
-    distance = _DISTANCES[kernel.distance]
+    distance = DISTANCES[kernel.distance]
     if type(kernel) is Gaussian:
         if kernel.distance == "geodesic":
             return Code(_GAUSSIAN, distance, kernel.gamma, 0.0)
-        return Code(_GAUSSIAN, _DISTANCES["chordal"], kernel.gamma / 2, kernel.log_self)
+        return Code(_GAUSSIAN, DISTANCES["chordal"], kernel.gamma / 2, kernel.log_self)
     if type(kernel) is Laplace:
         return Code(_LAPLACE, distance, kernel.gamma, 0.0)
     if type(kernel) is Riesz:
@@ -65,7 +68,7 @@ def form_of(kernel: Kernel) -> Code | None:
 
 def _is_tame(kernel: Kernel, dtype: torch.dtype) -> bool:
     """Nothing may overflow, and the rounding of squared chords must be little of the largest value."""
-    r2 = torch.linspace(_NEAR, 4 - _NEAR, 2049, dtype=torch.float64)
+    r2 = torch.linspace(NEAR, 4 - NEAR, 2049, dtype=torch.float64)
     largest, steepest = kernel(r2).abs().max().item(), kernel.derivative(r2).abs().max().item()
     most = torch.finfo(dtype).max ** 0.8
     steepness = 20 if dtype is torch.float32 else 5000
@@ -100,20 +103,32 @@ def kernel_sum(
     *sets, n, d = x.shape
     check_alike(x, y)
     m = n if y is None else y.shape[-2]
-    among = 0 <= itself <= m - n
-    weights: tuple[Tensor, ...] = ()
-    if right is not None or left is not None or (among and n != m):
-        right = x.new_ones(*sets, m, 1) if right is None else right.contiguous()
-        own = right[..., itself : itself + n, :].contiguous() if among else x.new_zeros(*sets, n, 1)
-        left = (own if among else x.new_ones(*sets, n, 1)) if left is None else left.contiguous()
-        others_left = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
-        weights = left, own, others_left, right
+    weights = weights_of_pairs(x, m, right, left, itself)
     sums, gradient = x.new_empty(*sets, n, 1), empty(x.shape, x.dtype) if needs_grad else None
     inputs = x.data_ptr(), None if y is None else y.data_ptr(), *([one.data_ptr() for one in weights] or 4 * [None])
     results = sums.data_ptr(), None if gradient is None else gradient.data_ptr()
     # Between points that are all among the others both terms of a pair count; weights count them themselves.
-    factor = 4.0 if among and not weights else 2.0
+    factor = 4.0 if 0 <= itself <= m - n and not weights else 2.0
     several = threads(n * m, at_least=_A_THREAD)
     if status := _SUM[x.itemsize](*inputs, *results, math.prod(sets), n, m, d, itself, *code, factor, several):
         raise failure(status)
     return sums, gradient
+
+
+def weights_of_pairs(
+    x: Float[Tensor, "*sets n d"], m: int, right: Float[Tensor, "*sets m 1"] | None,
+    left: Float[Tensor, "*sets n 1"] | None, itself: int,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """The points' weights u and v, then those of the m others; none where all are one and no point is but one of them.
+
+    The sum of point i is that of v_j k_ij, and the force between i and j counts u_i v_j + v_i u_j times.
+    """
+    *sets, n, _ = x.shape
+    among = 0 <= itself <= m - n
+    if right is None and left is None and not (among and n != m):
+        return ()
+    right = x.new_ones(*sets, m, 1) if right is None else right.contiguous()
+    own = right[..., itself : itself + n, :].contiguous() if among else x.new_zeros(*sets, n, 1)
+    left = (own if among else x.new_ones(*sets, n, 1)) if left is None else left.contiguous()
+    others_left = pad(left, (0, 0, itself, m - n - itself)) if among else torch.zeros_like(right)
+    return left, own, others_left, right
