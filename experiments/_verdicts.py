@@ -184,4 +184,6 @@ def _brief(claim):
 
 
 def _statistic(case):
+    if case.mean == 0:
+        return 0.0
     return case.mean / case.error if case.error else math.copysign(math.inf, case.mean)

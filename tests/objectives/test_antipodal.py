@@ -67,3 +67,8 @@ def test_six_lines_are_the_diagonals_of_the_icosahedron():
 def test_what_is_no_objective_is_refused():
     with pytest.raises(TypeError, match=r"expected an objective such as .*, got 'koleo'"):
         uc.Antipodal("koleo")
+
+
+def test_groups_are_refused():
+    with pytest.raises(ValueError, match=r"expected an objective of all rows, .*; leave group_size out"):
+        uc.Antipodal(uc.KoLeo(group_size=4))

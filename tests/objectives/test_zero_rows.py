@@ -137,6 +137,19 @@ def test_a_point_that_is_alone_in_its_group_has_a_term_of_zero(make, points):
     assert value_and_gradient(make(group_size=3), x)[1].isfinite().all()
 
 
+@pytest.mark.parametrize("choices", [{"k": 2}, {"group_size": 2}, {"group_size": 3, "k": 2}])
+@pytest.mark.parametrize("make", [uc.KoLeo, uc.MaxMin])
+@pytest.mark.parametrize("distance", ["chordal", "geodesic"])
+def test_neighbours_that_do_not_exist_leave_value_and_gradient_finite(make, choices, distance):
+    x = torch.eye(6)
+    x[[1, 2, 4, 5]] = 0
+    x.requires_grad_()
+    value = make(distance=distance, **choices)(x)
+    value.backward()
+    assert value.isfinite()
+    assert x.grad.isfinite().all()
+
+
 def test_an_approximate_search_leaves_them_out(points):
     pytest.importorskip("faiss")
     x = points(400, 4)

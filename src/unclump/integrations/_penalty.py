@@ -44,7 +44,7 @@ class Penalty:
     rows: int | None = None
     """The number of rows drawn for each step; None for all."""
     generator: torch.Generator | None = None
-    _looked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
+    _is_checked: list[bool] = field(default_factory=list, init=False, repr=False, compare=False)
     """Not empty after the first call, the only one that reads the table."""
 
     def __post_init__(self) -> None:
@@ -69,7 +69,7 @@ class Penalty:
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
         rows, group = local_rows(table)
         objective = self.objective if group is False else _with_shards(self.objective)
-        self._look(rows.detach(), local_row_numbers(table, padding))
+        self._check_once(rows.detach(), local_row_numbers(table, padding))
         value: Tensor
         if padding is None and self.rows is None:
             value = objective(table)
@@ -83,15 +83,16 @@ class Penalty:
         )
         return value
 
-    def _look(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"]) -> None:
-        """Refuse NaN and infinity, and list rows of zeros other than padding, which the objective leaves out."""
-        if self._looked:
+    def _check_once(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"]) -> None:
+        """Refuse NaN and infinity, and list rows of zeros other than padding."""
+        if self._is_checked:
             return
-        self._looked.append(True)
+        self._is_checked.append(True)
         zeros = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
         zeros[numbers] = ~has_direction(rows[numbers], what="rows of the table")
         if zeros.any():
-            text = f"the table has nothing but zeros in {list_rows(zeros)}: they take no part in {self.objective!r}"
+            part = "no part" if self.objective.needs_directions else "part"
+            text = f"the table has nothing but zeros in {list_rows(zeros)}: they take {part} in {self.objective!r}"
             warnings.warn(text, stacklevel=4)
 
     def _draw(self, numbers: Int[Tensor, " k"], group: Gather) -> Int[Tensor, " j"]:

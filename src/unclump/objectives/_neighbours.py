@@ -1,5 +1,7 @@
 r"""What the objectives of nearest neighbours share: the search, and the mean of a term of the distance."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
@@ -78,11 +80,11 @@ class OfNeighbours(Objective):
         points, numbers, r2 = self._search(x, others)
         measured = measure(self._each(x), points, r2, distance=self.distance, after=self._after(numbers, others))
         parts = self._parts(r2, others)
-        terms = self._of_rows(self._term(measured.distance) * parts).squeeze(-1)
+        terms = self._of_rows(_part_of(self._term(measured.distance), parts)).squeeze(-1)
         if left is None:
             return terms, None
         slope = measured.slope / measured.distance if self.logarithm else measured.slope
-        slope = slope * (-self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else -left) * parts
+        slope = _part_of(slope * (-self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else -left), parts)
         gradient, by_others = self._of_rows(measured.vector * slope), slope * measured.sign
         if others.against is not None:
             by_others = by_others * (numbers >= 0)
@@ -102,7 +104,7 @@ class OfNeighbours(Objective):
             chord = chord.square()
         elif self.distance == "geodesic":
             chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1, keepdim=True))
-        terms = self._of_rows(self._term(chord) * self._parts(r2, others)).squeeze(-1)
+        terms = self._of_rows(_part_of(self._term(chord), self._parts(r2, others))).squeeze(-1)
         return (terms * others.shares).sum(dim=-1)
 
     def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -174,3 +176,8 @@ class OfNeighbours(Objective):
     def _of_rows(self, x: Float[Tensor, "*sets nk d"]) -> Float[Tensor, "*sets n d"]:
         """For every point, the sum over its nearest."""
         return x if self.k == 1 else x.view(*x.shape[:-2], x.shape[-2] // self.k, self.k, x.shape[-1]).sum(dim=-2)
+
+
+def _part_of(term: Float[Tensor, "*shape"] | float, part: Float[Tensor, "*shape"] | float) -> Any:
+    """The part of a term; zero where the part is, whatever the term of a neighbour that does not exist may be."""
+    return term * part if isinstance(part, float) else torch.where(part > 0, term * part, 0)

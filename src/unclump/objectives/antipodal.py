@@ -34,6 +34,11 @@ class Antipodal(nn.Module):
     def __init__(self, objective: Objective) -> None:
         super().__init__()
         check_objective(objective)
+        if getattr(objective, "group_size", None) is not None:
+            raise ValueError(
+                f"expected an objective of all rows, got {objective!r}: in groups of consecutive rows a line would "
+                "not meet the antipodes of others; leave group_size out"
+            )
         self.objective = objective
 
     def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
