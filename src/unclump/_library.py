@@ -11,13 +11,16 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 VARIABLE = "UNCLUMP_NATIVE"
 TRITON_VARIABLE = "UNCLUMP_TRITON"
+_TRITON = (3, 6)  # the least version that the kernels are tested with
 INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 """From the least to the best, by the number that the processor's library has for them."""
 
@@ -85,7 +88,22 @@ def choose_triton() -> tuple[bool, str]:
         return False, f"switched off by {TRITON_VARIABLE}=0"
     if find_spec("triton") is None:
         return False, "triton is not installed"
-    return True, "triton is installed"
+    installed = _triton_version()
+    if installed < _TRITON:
+        return False, f"triton {_dotted(installed)} is older than {_dotted(_TRITON)}, which the kernels need"
+    return True, f"triton {_dotted(installed)} is installed"
+
+
+def _triton_version() -> tuple[int, ...]:
+    """The first numbers of its version; torch's own builds of it have other names."""
+    for name in ("triton", "pytorch-triton", "pytorch-triton-rocm", "triton-rocm", "triton-windows"):
+        with suppress(PackageNotFoundError):
+            return tuple(int(part) for part in version(name).split(".")[:2])
+    return (0,)
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
 
 
 def describe_gpu() -> str:

@@ -63,7 +63,8 @@ def test_only_plain_float32_on_a_gpu_is_taken():
         assert not door.has_triton(torch.zeros(0, 1, device=DEVICE))
         assert not door.has_triton(torch.zeros(1, 1, device="meta"))
         assert not door.has_triton(torch.zeros(1, 1, device=DEVICE, dtype=torch.float64))
-        assert not door.has_triton(torch.zeros(1, 2**15, device=DEVICE))
+        assert not door.has_triton(torch.zeros(1, 2**15, device=DEVICE), width=2**15)
+        assert door.has_triton(torch.zeros(1, 2**15, device=DEVICE))  # of many points
         assert not torch.func.vmap(lambda x: torch.tensor(door.has_triton(x)))(
             torch.zeros(2, 1, 1, device=DEVICE)
         ).any()

@@ -44,7 +44,7 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
     """The rows on the sphere, and one over their norms: the largest number where that overflows, zero for zeros."""
     if has_native(x):
         return projection.project(x)
-    if has_triton(x):
+    if has_triton(x, width=x.shape[-1]):
         from unclump.ops.triton import projection as kernels
 
         return kernels.project(x)
@@ -66,7 +66,7 @@ def unit_rows_backward(
     """The gradient by the rows of the gradient by their directions."""
     if has_native(y, inverse_norms, grad):
         return projection.project_back(y, inverse_norms, grad)
-    if has_triton(y, inverse_norms, grad):
+    if has_triton(y, inverse_norms, grad, width=y.shape[-1]):
         from unclump.ops.triton import projection as kernels
 
         return kernels.project_back(y, inverse_norms, grad)

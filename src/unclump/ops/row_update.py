@@ -195,7 +195,7 @@ def _has_kernel(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | N
     tables = [table for table in state if table is not None]
     return (
         _has_loop(update, lazy=lazy)
-        and has_triton(x, grad, dtypes=(torch.float32, torch.bfloat16, torch.float16))
+        and has_triton(x, grad, dtypes=(torch.float32, torch.bfloat16, torch.float16), width=x.shape[-1])
         and all(table.is_contiguous() and table.dtype in (torch.float32, torch.long) for table in tables)
         and x.is_contiguous()
     )

@@ -67,11 +67,11 @@ def has_native(*tensors: Tensor) -> bool:
         ENABLED
         and dtype in (torch.float32, torch.float64)
         and not torch.compiler.is_compiling()
-        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype and _has_memory(x) for x in tensors)
+        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype and has_memory(x) for x in tensors)
     )
 
 
-def _has_memory(x: Tensor) -> bool:
+def has_memory(x: Tensor) -> bool:
     """Whether there is an address to read from: the tensors of `torch.func` have none of their own."""
     try:
         x.data_ptr()

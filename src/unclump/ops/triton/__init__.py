@@ -1,7 +1,7 @@
 r"""Kernels for GPUs in Triton behind the operations: when they are used, and what they have in common.
 
-Where triton is importable, as it is beside torch for CUDA and ROCm, float32 tensors on such a device go through these
-kernels; everything else takes the reference. `UNCLUMP_TRITON=0` turns them off. Pairs of points are tiles that never
+Where triton is importable, as it is beside torch for CUDA and ROCm, float32 tensors on the current device go through
+these kernels; everything else takes the reference. `UNCLUMP_TRITON=0` turns them off. Pairs of points are tiles that never
 leave the chip: memory is O(n d), and no sum is an atomic one, so that the same input gives the same bits.
 
 The policy of precision is that of `unclump._precision`: products of float32 select, differences measure.
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unclump._library import choose_triton
+from unclump.ops.native import has_memory
 
 ENABLED = choose_triton()[0]
 """Set to False by tests that compare both ways."""
@@ -21,16 +22,24 @@ DEVICE = "cuda"
 _WIDEST = 2**14  # numbers of a row that one program holds
 
 
-def has_triton(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
-    """Whether the kernels can take these tensors: plain ones of such a dtype with values to read, on a GPU."""
+def has_triton(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float32,), width: int = 0) -> bool:
+    """Whether the kernels can take these tensors: plain ones of such a dtype with values to read, on the current GPU.
+
+    Args:
+        tensors: All that a kernel reads.
+        dtypes: Those that it can read.
+        width: The length of rows, where a program holds whole ones.
+    """
+    device = tensors[0].device
     return (
         ENABLED
-        and tensors[0].device.type == DEVICE
+        and device.type == DEVICE
         and not torch.compiler.is_compiling()
-        and torch._C._functorch.peek_interpreter_stack() is None  # torch.func's tensors have no memory of their own
-        and tensors[0].shape[-1] <= _WIDEST
+        and width <= _WIDEST
+        and (device.index is None or device.index == torch.cuda.current_device())  # where Triton launches
         and all(
-            type(x) in (Tensor, nn.Parameter) and x.device == tensors[0].device and x.dtype in dtypes and x.numel() > 0
+            type(x) in (Tensor, nn.Parameter) and x.device == device and x.dtype in dtypes and x.numel() > 0
             for x in tensors
         )
+        and all(map(has_memory, tensors))
     )

@@ -45,7 +45,7 @@ def depth_of(d: int) -> int:
 
 
 def product_precision(x: Tensor) -> str:
-    """How tiles are multiplied: in plain float32, or by three products of TF32 where that is faster and as good."""
+    """How tiles are multiplied: in plain float32, or by three products of TF32 where that is faster."""
     if x.device.type != "cuda" or torch.version.hip is not None:
         return "ieee"
     return "tf32x3" if torch.cuda.get_device_capability(x.device) in TENSOR_CORES else "ieee"
