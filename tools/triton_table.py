@@ -72,7 +72,7 @@ def cases():
     tile = {"BLOCK_N": circles._ROWS, "BLOCK_K": circles._CIRCLES, "BLOCK_D": circles._DEPTH}
     for name, axes in (("any", False), ("axes", True)):
         yield f"angles on circles, {name}", circles._find_angles, {"AXES": axes, "HAS_MASK": True, **tile}, 4, 3
-        backward = {"AXES": axes, "BLOCK_N": circles._ROWS, "BLOCK_D": circles._DEPTH}
+        backward = {"AXES": axes, "BLOCK_N": circles._ROWS, "BLOCK_D": circles._WIDTH}
         yield f"gradient from circles, {name}", circles._combine, backward, 4, 3
     yield "ranks on circles", circles._find_coefficients, {"BLOCK": circles._RANKS}, 4, 3
 

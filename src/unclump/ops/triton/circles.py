@@ -13,7 +13,7 @@ from unclump.geometry.circles import Circles
 from unclump.ops.triton.formulas import arc_tangent
 from unclump.ops.triton.tiles import product_precision
 
-_ROWS, _CIRCLES, _DEPTH, _RANKS = 64, 16, 32, 1024  # of a program
+_ROWS, _CIRCLES, _DEPTH, _WIDTH, _RANKS = 64, 16, 16, 32, 1024  # of a program
 EPS = tl.constexpr(torch.finfo(torch.float32).eps)
 LEAST = tl.constexpr(16 / torch.finfo(torch.float32).max)
 
@@ -151,9 +151,9 @@ def combine(
     coefficients, circles = coefficients.contiguous(), _checked(circles, coefficients, d)
     *sets, count, _, n = coefficients.shape
     gradient, total = coefficients.new_empty((*sets, n, d)), math.prod(sets)
-    _combine[(total * triton.cdiv(n, _ROWS), triton.cdiv(d, _DEPTH))](
+    _combine[(total * triton.cdiv(n, _ROWS), triton.cdiv(d, _WIDTH))](
         coefficients, circles, scale.contiguous(), gradient, n, d, count, scale.numel(),
-        AXES=not circles.is_floating_point(), BLOCK_N=_ROWS, BLOCK_D=_DEPTH,
+        AXES=not circles.is_floating_point(), BLOCK_N=_ROWS, BLOCK_D=_WIDTH,
     )  # fmt: skip
     return gradient
 
