@@ -1,8 +1,8 @@
 r"""Kernels for GPUs in Triton behind the operations: when they are used, and what they have in common.
 
 Where triton is importable, as it is beside torch for CUDA and ROCm, float32 tensors on the current device go through
-these kernels; everything else takes the reference. `UNCLUMP_TRITON=0` turns them off. Pairs of points are tiles that never
-leave the chip: memory is O(n d), and no sum is an atomic one, so that the same input gives the same bits.
+these kernels; everything else takes the reference. `UNCLUMP_TRITON=0` turns them off. Pairs of points are tiles that
+never leave the chip: memory is O(n d), and no sum in them is an atomic one.
 
 The policy of precision is that of `unclump._precision`: products of float32 select, differences measure.
 """
