@@ -141,6 +141,7 @@ def claims(summary):
         evidence="Relative standard error: "
         + ", ".join(f"{k} circles {100 * e:.1f} %" for k, e in error.items())
         + ". Share by which disjoint sets are closer, each a start:",
+        setting="disjoint sets of circles on one table, compared with the mean of all",
         digits=3,
     )
     yield Exact(
