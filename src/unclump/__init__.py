@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from unclump._public import *  # noqa: F403
     from unclump._public import __all__ as __all__
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
