@@ -150,8 +150,9 @@ from unclump import cli
 from unclump.cli._tables import load_table
 
 def run(args):
-    points = load_table(args.file, args).points
-    os.truncate(args.file, 4096)
+    (file,) = args.files
+    points = load_table(file, args).points
+    os.truncate(file, 4096)
     print(float({use}))
 
 cli.measure.run = run

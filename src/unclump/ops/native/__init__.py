@@ -67,14 +67,16 @@ def has_native(*tensors: Tensor) -> bool:
         ENABLED
         and dtype in (torch.float32, torch.float64)
         and not torch.compiler.is_compiling()
-        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype and has_memory(x) for x in tensors)
+        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype for x in tensors)
+        and have_memory(*tensors)
     )
 
 
-def has_memory(x: Tensor) -> bool:
-    """Whether there is an address to read from: the tensors of `torch.func` have none of their own."""
+def have_memory(*tensors: Tensor) -> bool:
+    """Whether these tensors, and new ones, have an address: within `torch.func` some of them have none."""
     try:
-        x.data_ptr()
+        for x in (*tensors, torch.empty(0)):
+            x.data_ptr()
     except RuntimeError:
         return False
     return True

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from unclump._library import choose_triton
-from unclump.ops.native import has_memory
+from unclump.ops.native import have_memory
 
 ENABLED = choose_triton()[0]
 """Set to False by tests that compare both ways."""
@@ -41,5 +41,5 @@ def has_triton(*tensors: Tensor, dtypes: tuple[torch.dtype, ...] = (torch.float3
             type(x) in (Tensor, nn.Parameter) and x.device == device and x.dtype in dtypes and x.numel() > 0
             for x in tensors
         )
-        and all(map(has_memory, tensors))
+        and have_memory(*tensors)
     )
