@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import unclump as uc
+from tests.small_tables import clump
 from unclump._text import FileError
 from unclump.cli import main, parser
 from unclump.tables.findings import Health
@@ -193,6 +194,36 @@ def test_what_was_saved_is_what_was_measured(planted, tmp_path, capsys):
         assert torch.equal(getattr(loaded, name), getattr(measured, name))
     assert [row.row for row in loaded.bad_rows] == [40, 41]
     assert out.startswith(str(loaded))
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("table.npy", "is not what `unclump measure --save` wrote, and is not overwritten; name another file"),
+        ("words.txt", "is not what `unclump measure --save` wrote, and is not overwritten; name another file"),
+        ("no/table.health", "its folder does not exist; create it first"),
+        ("folder", "is a folder; name a file in it"),
+    ],
+)
+def test_nothing_but_a_saved_result_is_overwritten(target, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "words.txt").write_text("{}")
+    np.save("table.npy", clump(30, 4).numpy())
+    result = uc.health(np.load("table.npy"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with pytest.raises(FileError, match=message):
+        result.save(target)
+    monkeypatch.setattr("unclump.cli._tables.load_shards", None)  # nothing is read before
+    assert main(["measure", "table.npy", "--save", target]) == 2
+    assert capsys.readouterr().err == f"unclump measure: {target}: {message}\n"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_saved_result_is_overwritten_by_the_next(planted, tmp_path, capsys):
+    (tmp_path / "saved").write_text('{"kind": "unclump health", "format": 0}')
+    run(capsys, planted, "--save", tmp_path / "saved")
+    assert Health.load(tmp_path / "saved").n == 60
 
 
 def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_path, capsys):

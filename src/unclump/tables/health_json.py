@@ -19,7 +19,7 @@ from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables.files import BadRow
-from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.files._validation import check_file_target, check_regular, prefix_errors
 from unclump.tables.groups import Group
 from unclump.tables.health_text import law_name
 from unclump.tables.verdict import Verdict
@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 
 _KIND = "unclump health"
 _FORMAT = 1
+_BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its format
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
 _ANGLES = "angle"  # in the names of attributes that are angles
 
 
 def save(path: str | os.PathLike[str], health: "Health") -> None:
-    """Write a health check to a file."""
+    """Write a health check to a file; nothing but another health check is overwritten."""
+    check_health_target(Path(path))
     content = {
         field.name: _encode(getattr(health, field.name))
         for field in dataclasses.fields(health)
@@ -44,6 +46,17 @@ def save(path: str | os.PathLike[str], health: "Health") -> None:
     text = json.dumps({"kind": _KIND, "format": _FORMAT} | content, allow_nan=False)
     with prefix_errors(Path(path)), replace_file(Path(path)) as file:
         file.write(text.encode("ascii"))
+
+
+def check_health_target(path: Path) -> None:
+    """Raise if no health check can be written there."""
+    with prefix_errors(path):
+        check_file_target(path)
+        if path.exists():
+            with open(path, "rb") as file:
+                is_health = file.read(len(_BEGINNING)) == _BEGINNING
+            if not is_health:
+                raise FileError("is not what `unclump measure --save` wrote, and is not overwritten; name another file")
 
 
 def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
