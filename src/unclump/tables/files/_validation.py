@@ -108,6 +108,15 @@ def choose_names(keys: Sequence[str]) -> str | None:
     return keys[0] if len(keys) == 1 else next((key for key in _NAME_KEYS if key in keys), None)
 
 
+def check_names(names: Sequence[str]) -> None:
+    """Raise if a name is no text: half of a surrogate pair that stands for no byte, as JSON can hold."""
+    for row, name in enumerate(names):
+        try:
+            name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise FileError(f"the name of row {row}, '{sanitise(name)}', is not valid Unicode; rename it") from None
+
+
 def check_shape(n: int, d: int) -> None:
     """Raise unless there are at least two rows in at least two dimensions."""
     if n < 2 or d < 2:
