@@ -1,6 +1,7 @@
 """Temporary files: a killed writer's are removed by the next write, a living one's are not, nor anything else."""
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import unclump
-from unclump._atomic_write import replace_file, replace_folder, temporary_folder
+from unclump._atomic_write import remove_abandoned, replace_file, replace_folder, temporary_folder
 
 WRITER = """
 import sys
@@ -94,3 +95,35 @@ def test_nothing_else_is_removed(tmp_path):
     with replace_file(tmp_path / "b") as file:
         file.write(b"whole")
     assert names(tmp_path) == sorted([*before, "b"])
+
+
+@pytest.mark.parametrize("before", ["copymode", "replace"])
+def test_a_complete_file_is_not_taken_for_abandoned_before_its_rename(before, monkeypatch, tmp_path):
+    module = {"copymode": shutil, "replace": os}[before]
+    original = getattr(module, before)
+
+    def meanwhile(*paths):
+        remove_abandoned(tmp_path)  # by another writer
+        return original(*paths)
+
+    (tmp_path / "a").write_bytes(b"old")
+    monkeypatch.setattr(module, before, meanwhile)
+    with replace_file(tmp_path / "a") as file:
+        file.write(b"whole")
+    assert (tmp_path / "a").read_bytes() == b"whole"
+
+
+def test_a_folder_that_another_writer_removes_before_it_is_locked_is_created_again(monkeypatch, tmp_path):
+    original, removed = os.open, []
+
+    def meanwhile(path, *flags):
+        if not removed and Path(path).name.startswith(".unclump-"):
+            removed.append(path)
+            Path(path).rmdir()
+        return original(path, *flags)
+
+    monkeypatch.setattr(os, "open", meanwhile)
+    with replace_folder(tmp_path / "a") as folder:
+        (folder / "part").write_bytes(b"whole")
+    assert len(removed) == 1
+    assert (tmp_path / "a" / "part").read_bytes() == b"whole"

@@ -40,10 +40,18 @@ def replace_file(path: Path, *, follow_links: bool = True) -> Iterator[BinaryIO]
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            if path.exists():
-                shutil.copymode(path, temporary)
-            os.replace(temporary, path)
+                if fcntl is not None:  # while the lock is held: without it the file counts as abandoned
+                    _put_in_place(temporary, path)
+            if fcntl is None:  # Windows renames no open file
+                _put_in_place(temporary, path)
     sync_folder(path.parent)
+
+
+def _put_in_place(temporary: Path, path: Path) -> None:
+    """Rename a complete file, with the permissions of the one that it replaces."""
+    if path.exists():
+        shutil.copymode(path, temporary)
+    os.replace(temporary, path)
 
 
 @contextmanager
@@ -118,7 +126,10 @@ def _create_folder(temporary: Path, *, mode: int = 0o777) -> int | None:
         temporary.mkdir(mode)
         if fcntl is None:
             return None
-        handle = os.open(temporary, os.O_RDONLY)
+        try:
+            handle = os.open(temporary, os.O_RDONLY)
+        except FileNotFoundError:  # another process took it for abandoned in the moment before
+            continue
         if _is_held(handle, temporary):
             return handle
         os.close(handle)

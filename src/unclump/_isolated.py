@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 _BLOCK = 2**24  # bytes read at once
@@ -38,13 +39,16 @@ def main(arguments: list[str]) -> None:
 
 
 def _limit(size: int) -> None:
-    """Limit memory and processor time; a system without limits has none."""
+    """Limit memory and processor time, to no more than is allowed already; a system without limits has none."""
     try:
         import resource
     except ImportError:
         return
     for kind, limit in ((resource.RLIMIT_AS, 2**31 + 4 * size), (resource.RLIMIT_CPU, 60 + size // 2**20)):
-        resource.setrlimit(kind, (limit, limit))
+        hard = resource.getrlimit(kind)[1]
+        allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
+        with suppress(ValueError, OSError):  # macOS refuses some limits
+            resource.setrlimit(kind, (allowed, allowed))
 
 
 def list_hdf5(path: str) -> dict[str, Any]:
@@ -71,8 +75,9 @@ def read_hdf5(path: str, output: str, key: str, names_key: str) -> dict[str, Any
 
     with h5py.File(path, "r") as file:
         table = file[key]
-        if table.is_virtual or table.external:
-            raise Refused(f"'{key}' has its data in another file, which is not opened; copy the dataset into one file")
+        for name in filter(None, (key, names_key)):
+            if file[name].is_virtual or file[name].external:
+                raise Refused(f"'{name}' has its data in another file, which is not opened; copy it into one file")
         n, d = table.shape
         if n * d * table.dtype.itemsize > max(_TRUSTED_SIZE, 100 * os.path.getsize(path)):
             raise Refused(f"declares {n} x {d} numbers, much more than its size")

@@ -1,5 +1,6 @@
 """`unclump measure`: what it prints, and what it refuses."""
 
+import base64
 import dataclasses
 import io
 import json
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import unclump as uc
+from tests.small_tables import clump
 from unclump._text import FileError
 from unclump.cli import main, parser
 from unclump.tables.findings import Health
@@ -195,12 +197,69 @@ def test_what_was_saved_is_what_was_measured(planted, tmp_path, capsys):
     assert out.startswith(str(loaded))
 
 
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("table.npy", "is not what `unclump measure --save` wrote, and is not overwritten; name another file"),
+        ("words.txt", "is not what `unclump measure --save` wrote, and is not overwritten; name another file"),
+        ("no/table.health", "its folder does not exist; create it first"),
+        ("folder", "is a folder; name a file in it"),
+    ],
+)
+def test_nothing_but_a_saved_result_is_overwritten(target, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "words.txt").write_text("{}")
+    np.save("table.npy", clump(30, 4).numpy())
+    result = uc.health(np.load("table.npy"))
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    with pytest.raises(FileError, match=message):
+        result.save(target)
+    monkeypatch.setattr("unclump.cli._tables.load_shards", None)  # nothing is read before
+    assert main(["measure", "table.npy", "--save", target]) == 2
+    assert capsys.readouterr().err == f"unclump measure: {target}: {message}\n"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_saved_result_is_overwritten_by_the_next(planted, tmp_path, capsys):
+    (tmp_path / "saved").write_text('{"kind": "unclump health", "format": 0}')
+    run(capsys, planted, "--save", tmp_path / "saved")
+    assert Health.load(tmp_path / "saved").n == 60
+
+
+def encoded(*values):
+    return base64.b64encode(np.array(values, "<f8").tobytes()).decode()
+
+
 def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_path, capsys):
     run(capsys, planted, "--save", tmp_path / "saved")
     whole = (tmp_path / "saved").read_text()
     saved = json.loads(whole)
     damaged = [{"spectrum": "?"}, {"n": "x"}, {"new": 1}, {"verdict": {}}, {"min_angle": "x"}, {"format": 2}]
+    damaged += [
+        {"bad_rows": [[60, "zero"]]},
+        {"bad_rows": [[-1, "zero"]]},
+        {"bad_rows": [[1, 2]]},
+        {"bad_rows": []},  # fewer than the arrays were made without
+        {"duplicates": [{"rows": [5, 60], "angle": 0.0}]},
+        {"clumps": [{"rows": [5, 6], "angle": "x"}]},
+        {"dead_dimensions": [12]},
+        {"hubness": "x"},
+        {"orphans": "x"},
+        {"k": -1},
+        {"d": 10**400},
+        {"n": 10**18},
+        {"tests": {"rayleigh": ["x", 0.5]}},
+        {"intervals": {"hubness": ["x", 1.0]}},
+        {"verdict": saved["verdict"] | {"text": 1}},
+        {"sampled": encoded(40.0), "nearest_angles": encoded(0.5)},  # a row without a direction
+        {"sampled": encoded(60.0), "nearest_angles": encoded(0.5)},
+        {"sampled": encoded(5.0)},
+        {"occurrences": saved["spectrum"]},
+        {"nearest_angles": ""},
+    ]
     texts = ["", "[]", "{", "null", '"a"', whole[:-9], whole.replace("unclump health", "other"), "[" * 10**5]
+    texts.append(whole.replace('"n": 60', '"n": 1e999'))
     for text in (*texts, *(json.dumps(saved | change) for change in damaged)):
         (tmp_path / "bad").write_text(text)
         with pytest.raises(FileError, match=r"^[^\n]*bad: [^\n]+$"):

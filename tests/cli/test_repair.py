@@ -127,6 +127,19 @@ def test_repair_recommends_what_raises_the_figure_and_writes_it(capsys, few_meth
     assert torch.equal(uc.Isotropy.load("map.safetensors").transform(uc.load("words.npz").points), whitened)
 
 
+def test_json_says_what_was_written_and_what_was_noted(capsys, few_methods):
+    x = np.load("docs.npy")
+    x[7] = 0
+    np.save("padded.npy", x)
+    words = "repair padded.npy --labels classes.txt -o better.npy --map map.safetensors --quiet --json"
+    assert main(words.split()) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["written"] == [name for name in ("map.safetensors", "better.npy") if Path(name).exists()]
+    assert any("row 7 is zero" in note for note in result["notes"])
+    not_written = {"map.safetensors", "better.npy"} - set(result["written"])
+    assert {note.split()[0] for note in result["notes"] if "was not written" in note} == not_written
+
+
 def test_the_recommended_command_does_what_repair_writes(few_methods):
     assert main(["repair", "words.npz", "--pairs", "judged.tsv", "-o", "better.npz", "--save", "c.json"]) == 0
     for command in load_comparison("c.json").recommendation.command.split(" && "):
@@ -206,6 +219,8 @@ def write(name, text):
         (None, "repair docs.npy -o docs.npy", "is what the table was read from"),
         (None, "repair docs.npy --save docs.npy", "is not a comparison"),
         (None, "repair docs.npy --map table.safetensors", "is not a map"),
+        (None, "repair docs.npy -o m.safetensors --map ./m.safetensors", "is named for two outputs"),
+        (None, "repair docs.npy -o map.safetensors --map map.safetensors", "is named for two outputs"),
         (None, "repair docs.npy --queries q.npy", "--queries together with --relevant"),
         (None, "repair docs.npy --pairs judged.tsv --labels classes.txt", "one figure, got --pairs and --labels"),
         (None, "repair docs.npy --pairs judged.tsv", "at least 10 pairs of rows that are in the table, got 0"),

@@ -64,8 +64,11 @@ def run(args: argparse.Namespace) -> int:
 
     from unclump.cli._tables import load_shards
     from unclump.tables.health import health
+    from unclump.tables.health_json import check_health_target
 
     fail_on = _parse_faults(args.fail_on)
+    if args.save is not None:
+        check_health_target(args.save)
     table = load_shards(args.files, args)
     if not args.quiet:
         _announce(table.points, args)

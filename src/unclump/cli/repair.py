@@ -1,6 +1,7 @@
 """`unclump repair FILE`: which repair of a table helps, if any, with the evidence."""
 
 import argparse
+import itertools
 import sys
 import warnings
 from pathlib import Path
@@ -76,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
         check_map_target(args.map)
     if args.save is not None:
         check_comparison_target(args.save)
+    _check_distinct([path for path in (args.output, args.map, args.save) if path is not None])
     evidence = read_evidence(args, table, directed)
     rows = table.points if directed.all() else table.points[directed]
     fits, progress = Fits(rows.detach(), seed=args.seed), not args.quiet and sys.stderr.isatty()
@@ -93,33 +95,46 @@ def run(args: argparse.Namespace) -> None:
     if args.save is not None:
         save_comparison(args.save, comparison)
     method = method_named(comparison.recommendation.method, rows.shape[1], len(rows))
-    written = _write(args, table, fits, method)
+    written, left = _write(args, table, fits, method)
     if args.json:
-        print(json.dumps(comparison.to_dict(), indent=1, allow_nan=False))
+        result = comparison.to_dict()
+        result |= {"notes": [*result["notes"], *notes, *left], "written": list(map(str, written))}
+        print(json.dumps(result, indent=1, allow_nan=False))
         return
     print(comparison)
-    for note in (*notes, *written):
+    for note in (*notes, *left, *(f"written to {sanitise(path)}" for path in written)):
         print(note)
 
 
-def _write(args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None") -> list[str]:
-    """Write the recommended table and map; say what was written, and what was not."""
+def _check_distinct(outputs: list[Path]) -> None:
+    """Raise if two outputs are one file."""
+    from unclump.tables.files import FileError
+
+    for first, second in itertools.combinations(outputs, 2):
+        if first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second)):
+            raise FileError(f"{sanitise(second)}: is named for two outputs; write each to a file of its own")
+
+
+def _write(
+    args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None"
+) -> tuple[list[Path], list[str]]:
+    """Write the recommended table and map; return which of them, and notes on what was not written."""
     from unclump.tables.comparison_methods import Map
     from unclump.tables.files import save
 
-    lines = []
+    written, left = [], []
     if args.map is not None:
         if isinstance(method, Map):
             fits.fit(method)[0].save(args.map)
-            lines.append(f"map written to {sanitise(args.map)}")
+            written.append(args.map)
         else:
-            lines.append(f"{sanitise(args.map)} was not written: no map is recommended")
+            left.append(f"{sanitise(args.map)} was not written: no map is recommended")
     if args.output is not None:
         if method is None:
-            lines.append(f"{sanitise(args.output)} was not written: the table should stay as it is")
+            left.append(f"{sanitise(args.output)} was not written: the table should stay as it is")
         else:
             x = table.points
             points = fits.fit(method)[0].transform(x) if isinstance(method, Map) else method.apply(x, fits.seed)
             save(args.output, table.with_points(points))
-            lines.append(f"written to {sanitise(args.output)}")
-    return lines
+            written.append(args.output)
+    return written, left

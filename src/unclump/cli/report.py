@@ -92,23 +92,13 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_page(output: Path) -> None:
     """Raise if the page cannot be written, or would replace anything but a page, before any work is done."""
-    import os
-
     from unclump.tables.files import FileError
-    from unclump.tables.files._validation import check_regular, prefix_errors
+    from unclump.tables.files._validation import check_file_target, prefix_errors
 
     with prefix_errors(output):
         if output.suffix.lower() not in (".html", ".htm"):
             raise FileError("a report is an HTML page; name a file that ends in .html")
-        folder = output.resolve().parent
-        if not folder.is_dir():
-            raise FileError("its folder does not exist; create it first")
-        if not os.access(folder, os.W_OK | os.X_OK):
-            raise FileError("its folder is not writable")
-        if output.is_dir():
-            raise FileError("is a folder; name a file in it")
-        if output.exists():
-            check_regular(output)
+        check_file_target(output)
 
 
 def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:

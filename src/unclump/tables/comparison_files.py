@@ -9,7 +9,7 @@ from typing import Any
 from unclump._atomic_write import replace_file
 from unclump._text import FileError
 from unclump.tables.comparison import FORMAT, Column, Compared, Comparison, OwnFigure, Recommendation
-from unclump.tables.files._validation import check_regular, prefix_errors, wrap_errors
+from unclump.tables.files._validation import check_file_target, check_regular, prefix_errors, wrap_errors
 
 _MAX_BYTES = 2**20
 _OTHER = "is not a comparison that unclump repair wrote"
@@ -26,8 +26,7 @@ def save_comparison(path: str | os.PathLike[str], comparison: Comparison) -> Non
 def check_comparison_target(path: Path) -> None:
     """Raise if no comparison can be written there."""
     with prefix_errors(path):
-        if not path.resolve().parent.is_dir():
-            raise FileError("its folder does not exist; create it first")
+        check_file_target(path)
     if path.exists():
         load_comparison(path)
 

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables.files import BadRow
-from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.files._validation import check_file_target, check_regular, prefix_errors
 from unclump.tables.groups import Group
 from unclump.tables.health_text import law_name
 from unclump.tables.verdict import Verdict
@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 
 _KIND = "unclump health"
 _FORMAT = 1
+_BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its format
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
 _ANGLES = "angle"  # in the names of attributes that are angles
 
 
 def save(path: str | os.PathLike[str], health: "Health") -> None:
-    """Write a health check to a file."""
+    """Write a health check to a file; nothing but another health check is overwritten."""
+    check_health_target(Path(path))
     content = {
         field.name: _encode(getattr(health, field.name))
         for field in dataclasses.fields(health)
@@ -44,6 +47,17 @@ def save(path: str | os.PathLike[str], health: "Health") -> None:
     text = json.dumps({"kind": _KIND, "format": _FORMAT} | content, allow_nan=False)
     with prefix_errors(Path(path)), replace_file(Path(path)) as file:
         file.write(text.encode("ascii"))
+
+
+def check_health_target(path: Path) -> None:
+    """Raise if no health check can be written there."""
+    with prefix_errors(path):
+        check_file_target(path)
+        if path.exists():
+            with open(path, "rb") as file:
+                is_health = file.read(len(_BEGINNING)) == _BEGINNING
+            if not is_health:
+                raise FileError("is not what `unclump measure --save` wrote, and is not overwritten; name another file")
 
 
 def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
@@ -56,7 +70,7 @@ def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
             if (content.pop("kind"), content.pop("format")) != (_KIND, _FORMAT):
                 raise FileError("was saved by another version of unclump; measure the table again")
             return _decode(content, types)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except _DAMAGE as error:
             raise FileError("expected what `unclump measure --save` wrote, got another or a damaged file") from error
 
 
@@ -73,37 +87,86 @@ def _encode(value: Any) -> Any:
 
 
 def _decode(content: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
+    """The attributes; whatever is missing, of another type or out of range raises."""
     if content.keys() != types.keys() - _RECOMPUTED:
         raise KeyError(content.keys() ^ types.keys())
-    content |= {name: kind(content[name]) for name, kind in types.items() if kind in (int, float, str)}
-    n = content["n"] - len(content["bad_rows"])
-    sampled = content["sampled"]
+    content |= {name: _SCALARS[kind](content[name]) for name, kind in types.items() if kind in _SCALARS}
+    rows, d = content["n"], content["d"]
+    bad_rows = tuple(BadRow(_below(rows, row), None, _text(fault)) for row, fault in content["bad_rows"])
+    occurrences = _decode_array(content["occurrences"])
+    if len(occurrences) + len(bad_rows) != rows:
+        raise ValueError(f"expected {rows} rows, got {len(occurrences)} and {len(bad_rows)} without a direction")
+    has_direction = torch.ones(rows, dtype=torch.bool)
+    has_direction[[bad.row for bad in bad_rows]] = False
+    n = len(occurrences)
+    sampled = None if content["sampled"] is None else _decode_array(content["sampled"]).long()
+    if sampled is not None and not all(has_direction[_below(rows, row)] for row in sampled.tolist()):
+        raise ValueError("a row without a direction is sampled")
+    spectrum = _decode_array(content["spectrum"])
+    if len(spectrum) not in (n, d):
+        raise ValueError(f"expected {min(n, d)} singular values, got {len(spectrum)}")
     verdict: dict[str, Any] = {
-        key: tuple(value) if isinstance(value, list) else value for key, value in content["verdict"].items()
+        key: tuple(map(_text, value)) if isinstance(value, list) else _text(value)
+        for key, value in content["verdict"].items()
     }
     return content | {
-        "bad_rows": tuple(BadRow(int(row), None, str(fault)) for row, fault in content["bad_rows"]),
-        "duplicates": _decode_groups(content["duplicates"]),
-        "clumps": _decode_groups(content["clumps"]),
-        "dead_dimensions": tuple(content["dead_dimensions"]),
-        "tests": {name: UniformityTest(*test) for name, test in content["tests"].items()},
+        "bad_rows": bad_rows,
+        "duplicates": _decode_groups(content["duplicates"], rows),
+        "clumps": _decode_groups(content["clumps"], rows),
+        "dead_dimensions": tuple(_below(d, dimension) for dimension in content["dead_dimensions"]),
+        "tests": {name: UniformityTest(*map(_number, test)) for name, test in content["tests"].items()},
         "verdict": Verdict(**verdict),
-        "uniform": UniformLaw(n, content["d"]),
-        "isotropic": IsotropicLaw(n, content["d"]),
-        "intervals": {name: (low, high) for name, (low, high) in content["intervals"].items()},
-        "nearest_angles": _decode_array(content["nearest_angles"]),
-        "occurrences": _decode_array(content["occurrences"]),
-        "spectrum": _decode_array(content["spectrum"]),
-        "sampled": None if sampled is None else _decode_array(sampled).long(),
+        "uniform": UniformLaw(n, d),
+        "isotropic": IsotropicLaw(n, d),
+        "intervals": {name: (_number(low), _number(high)) for name, (low, high) in content["intervals"].items()},
+        "nearest_angles": _decode_array(content["nearest_angles"], n if sampled is None else len(sampled)),
+        "occurrences": occurrences,
+        "spectrum": spectrum,
+        "sampled": sampled,
     }
 
 
-def _decode_groups(groups: list[dict[str, Any]]) -> tuple[Group, ...]:
-    return tuple(Group(tuple(map(int, group["rows"])), float(group["angle"])) for group in groups)
+def _decode_groups(groups: list[dict[str, Any]], n: int) -> tuple[Group, ...]:
+    return tuple(Group(tuple(_below(n, row) for row in group["rows"]), _number(group["angle"])) for group in groups)
 
 
-def _decode_array(text: str) -> Tensor:
-    return torch.from_numpy(np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").copy())
+def _decode_array(text: str, length: int | None = None) -> Tensor:
+    array = torch.from_numpy(np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").copy())
+    if len(array) == 0 or len(array) != (length or len(array)) or not array.isfinite().all():
+        raise ValueError(f"expected {length or 'some'} finite numbers, got {len(array)}")
+    return array
+
+
+def _below(limit: int, value: Any) -> int:
+    if _count(value) >= limit:
+        raise ValueError(f"expected a number below {limit}, got {value}")
+    return int(value)
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise TypeError("expected a whole number")
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise TypeError("expected a finite number")
+    return float(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("expected a string")
+    return value
+
+
+_SCALARS: dict[Any, Callable[[Any], Any]] = {
+    int: _count,
+    float: _number,
+    float | None: lambda value: None if value is None else _number(value),
+    str: _text,
+}
 
 
 def as_dict(health: "Health") -> dict[str, Any]:

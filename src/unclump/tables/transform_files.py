@@ -9,7 +9,13 @@ from typing import Any
 
 from unclump._atomic_write import replace_file
 from unclump._text import FileError
-from unclump.tables.files._validation import check_regular, missing_package, prefix_errors, wrap_errors
+from unclump.tables.files._validation import (
+    check_file_target,
+    check_regular,
+    missing_package,
+    prefix_errors,
+    wrap_errors,
+)
 from unclump.tables.transform_maps import Affine
 
 FORMAT = "unclump isotropy 1"
@@ -38,12 +44,8 @@ def check_map_target(path: Path) -> None:
     with prefix_errors(path):
         if path.suffix.lower() != ".safetensors":
             raise FileError("has another suffix than .safetensors, in which maps are written; name it so")
-        if not path.resolve().parent.is_dir():
-            raise FileError("its folder does not exist; create it first")
-        if path.is_dir():
-            raise FileError("is a folder; name a file in it")
+        check_file_target(path)
         if path.exists():
-            check_regular(path)
             _open_map(path)  # anything else, such as a table, is not overwritten
 
 

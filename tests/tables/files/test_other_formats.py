@@ -20,6 +20,7 @@ import torch
 
 import unclump as uc
 from tests.tables.files.conftest import rows_of
+from unclump import _isolated
 from unclump.tables.files import FileError, Table, _validation, check_target, parquet
 from unclump.tables.files._columns import read_columns
 
@@ -144,12 +145,26 @@ def test_broken_json_lines(content, message, tmp_path):
     assert message in refused(tmp_path / "a.jsonl")
 
 
+@pytest.mark.parametrize("suffix", [".txt", ".bin", ".csv", ".tsv", ".npz", ".parquet"])
+def test_a_name_that_is_no_text_is_not_written(suffix, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"word": "a", "v": [1, 2]}\n{"word": "\\ud800", "v": [3, 4]}\n')
+    table = uc.load(tmp_path / "a.jsonl")
+    with pytest.raises(FileError, match=r"the name of row 1, '\\ud800', is not valid Unicode; rename it"):
+        uc.save(tmp_path / f"b{suffix}", table)
+    assert not (tmp_path / f"b{suffix}").exists()
+
+
 CSV = {
     "list column": ('id,text,vector\n7,"a, b","[1, 2.5]"\n8,c,"[3,4]"\n', ["a, b", "c"], [[1, 2.5], [3, 4]]),
     "NumPy's lists": ('vector\n"[1. 2.\n 3.]"\n"[ 4. 5.\n 6. ]"\n', None, [[1, 2, 3], [4, 5, 6]]),
     "list without headings": ('a,"[1, 2]"\nb,"[3, 4]"\n', ["a", "b"], [[1, 2], [3, 4]]),
     "text columns": ("id,text,kind,e0,e1\n7,a,k,1,2\n8,b,k,3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
     "text and numbers": ("word,kind,x,y\na,k,1,2\nb,k,3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "row numbers": ("id,word,x0,x1,count\n7,a,1,2,9\n8,b,3,4,9\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "a series": ("word,mass,x0,x1\na,7,1,2\nb,8,3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "no series": ("id,word,count,x,y\n7,a,9,1,2\n8,b,9,3,4\n", ["a", "b"], [[1, 2], [3, 4]]),
+    "several series": ("ID,word,x0,x1,y0,y1\n7,a,1,2,3,4\n8,b,5,6,7,8\n", ["a", "b"], [[1, 2, 3, 4], [5, 6, 7, 8]]),
+    "texts with numbers": ("word,x,y,note1,note2\na,1,2,n,n\nb,3,4,n,n\n", ["a", "b"], [[1, 2], [3, 4]]),
     "semicolons": ("a;1;2\nb;3;4\n", ["a", "b"], [[1, 2], [3, 4]]),
     "decimal commas": ("word;x;y\na;1,5;2\nb;3;-4,25\n", ["a", "b"], [[1.5, 2], [3, -4.25]]),
     "decimal commas alone": ("1,5;2\n3;4\n", None, [[1.5, 2], [3, 4]]),
@@ -305,9 +320,36 @@ def test_data_of_an_hdf5_file_that_lies_elsewhere_is_not_opened(tmp_path):
     with h5py.File(tmp_path / "d.h5", "w") as file:
         file.create_virtual_dataset("v", layout)
     assert "'v' has its data in another file" in refused(tmp_path / "d.h5")
+    text = h5py.VirtualLayout((4,), "S12")
+    text[:] = h5py.VirtualSource(str(tmp_path / "c.h5"), "w", (4,))
+    with h5py.File(tmp_path / "f.h5", "w") as file:
+        file["v"] = ROWS
+        file.create_dataset("words", (4,), "S12", external=[(str(tmp_path / "secret"), 0, 48)])
+    with h5py.File(tmp_path / "g.h5", "w") as file:
+        file["v"] = ROWS
+        file.create_virtual_dataset("words", text)
+    for name in ("f.h5", "g.h5"):
+        assert "'words' has its data in another file, which is not opened" in refused(tmp_path / name)
     with h5py.File(tmp_path / "e.h5", "w") as file:
         file.create_dataset("v", (10**9, 100), "f4", chunks=(1000, 100))
     assert "declares 1000000000 x 100 numbers, much more than its size" in refused(tmp_path / "e.h5")
+
+
+@pytest.mark.parametrize("refusal", [None, ValueError, OSError])
+def test_limits_are_not_raised_above_those_of_the_system(refusal, monkeypatch):
+    resource = pytest.importorskip("resource")
+    limits = {resource.RLIMIT_AS: resource.RLIM_INFINITY, resource.RLIMIT_CPU: 50}
+    taken = {}
+
+    def setrlimit(kind, pair):
+        taken[kind] = pair
+        if refusal is not None:
+            raise refusal
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    _isolated._limit(2**20)
+    assert taken == {resource.RLIMIT_AS: (2**31 + 2**22,) * 2, resource.RLIMIT_CPU: (50, 50)}
 
 
 def test_an_index_without_vectors_says_so(tmp_path):
@@ -344,8 +386,24 @@ def test_no_module_of_the_present_folder_is_run(tmp_path, monkeypatch):
     for module in ("h5py", "json", "numpy"):
         (tmp_path / f"{module}.py").write_text("import os; os.mkdir('ran')")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])  # as in an interactive session
     assert uc.load("a.h5").points.shape == (4, 3)
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("SIGKILL", "needs more memory or time than is allowed"),
+        ("SIGXCPU", "needs more memory or time than is allowed"),
+        ("SIGSEGV", "ends h5py, which reads it, with SIGSEGV: it is damaged"),
+    ],
+)
+def test_a_process_that_the_system_ends_is_no_damaged_file(name, message, tmp_path, monkeypatch):
+    write_hdf5(tmp_path / "a.h5")
+    killed = "import os, signal; signal.signal(signal.SIGXCPU, signal.SIG_DFL); os.kill(os.getpid(), signal.{})"
+    monkeypatch.setattr("unclump.tables.files._child._START", killed.format(name))
+    assert refused(tmp_path / "a.h5") == message
 
 
 LOOKS = {

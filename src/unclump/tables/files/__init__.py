@@ -18,7 +18,7 @@ from unclump._text import FileError, sanitise
 from unclump.tables.files import huggingface
 from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_write, is_writable, read_path
 from unclump.tables.files._table import BadRow, Source, Table, bad_rows, make_source
-from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.files._validation import check_file_target, check_folder, check_regular, prefix_errors
 
 __all__ = [
     "BadRow",
@@ -157,10 +157,7 @@ def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool =
     with prefix_errors(path):
         _check_not_source(path, table.source, in_place=in_place)
         format_name = format_to_write(path, table)
-        if not path.resolve().parent.is_dir():
-            raise FileError("its folder does not exist; create it first")
-        if not os.access(path.resolve().parent, os.W_OK):
-            raise FileError("its folder is not writable")
+        check_folder(path)
         if table.source is not None and table.source.dimensions != table.points.shape[1]:
             raise FileError(
                 f"the table was read in {table.source.dimensions} dimensions and has {table.points.shape[1]} now; "
@@ -169,12 +166,7 @@ def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool =
         if format_name == MODEL_FOLDER:
             huggingface.check(table, in_place=path.exists())
             return format_name
-        if path.is_dir():
-            raise FileError("is a folder; name a file in it")
-        if path.exists():
-            check_regular(path)
-            if not os.access(path, os.W_OK):
-                raise FileError("is write-protected")
+        check_file_target(path)
         FORMATS[format_name].check_can_hold(format_name, table)
     return format_name
 

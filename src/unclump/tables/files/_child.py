@@ -21,12 +21,13 @@ _ENVIRONMENT = {
     "HDF5_PLUGIN_PRELOAD": "::",  # no filters from elsewhere
     "HDF5_USE_FILE_LOCKING": "FALSE",
 }
+_LIMITS = {"SIGKILL", "SIGXCPU"}  # of a process that exceeds what the system, or `unclump._isolated`, allows
 
 
 def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> dict[str, Any]:
     """Run a command on a file in another process, and return its answer; raise what it refuses, or that it crashed."""
     run = subprocess.run(
-        [sys.executable, "-c", _START, "\n".join(sys.path[:]), command, str(path.absolute()), *arguments],
+        [sys.executable, "-c", _START, "\n".join(filter(None, sys.path)), command, str(path.absolute()), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -39,6 +40,8 @@ def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> 
         fault = f"exit code {run.returncode}"
         if run.returncode < 0:
             fault = signal.Signals(-run.returncode).name
+        if fault in _LIMITS:
+            raise FileError("needs more memory or time than is allowed") from None
         raise FileError(f"ends {package}, which reads it, with {fault}: it is damaged") from None
     if "missing" in answer:
         raise missing_package(package, extra)

@@ -27,7 +27,7 @@ from unclump.tables.files import (
 )
 from unclump.tables.files._recognition import describe, describe_format, sniff
 from unclump.tables.files._table import Table
-from unclump.tables.files._validation import FLOATS, check_regular
+from unclump.tables.files._validation import FLOATS, check_names, check_regular
 
 MODEL_FOLDER = huggingface.FORMAT
 SHARDS = "several files"  # of one table; the name of the format that `read_tables` reads
@@ -55,6 +55,8 @@ class Format:
             raise FileError(f"{name} needs a name for each row, and the table has none; add names, or write .npy")
         if self.names == "none" and table.names is not None and not (table.source and table.source.names_path):
             raise FileError(f"{name} cannot store names; write .npz, .txt, .csv or .parquet, or drop them: names=None")
+        if self.names != "none":
+            check_names(table.names or ())
         self.check(table)
 
 

@@ -48,6 +48,26 @@ def check_regular(path: Path) -> None:
         raise FileError("is not a regular file")
 
 
+def check_folder(path: Path) -> None:
+    """Raise if nothing can be written in the folder of a path."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise FileError("its folder does not exist; create it first")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise FileError("its folder is not writable")
+
+
+def check_file_target(path: Path) -> None:
+    """Raise if no file can be written there; which files may be replaced is for the caller to say."""
+    check_folder(path)
+    if path.is_dir():
+        raise FileError("is a folder; name a file in it")
+    if path.exists():
+        check_regular(path)
+        if not os.access(path, os.W_OK):
+            raise FileError("is write-protected")
+
+
 @dataclass(frozen=True)
 class Entry:
     """The shape and dtype of an array in a file."""
@@ -86,6 +106,15 @@ def list_entries(entries: Mapping[str, Entry], *, first: Sequence[str] = ()) -> 
 def choose_names(keys: Sequence[str]) -> str | None:
     """Pick the array or column of row names: the only one, or one with a typical name such as "words"."""
     return keys[0] if len(keys) == 1 else next((key for key in _NAME_KEYS if key in keys), None)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise if a name is no text: half of a surrogate pair that stands for no byte, as JSON can hold."""
+    for row, name in enumerate(names):
+        try:
+            name.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise FileError(f"the name of row {row}, '{sanitise(name)}', is not valid Unicode; rename it") from None
 
 
 def check_shape(n: int, d: int) -> None:

@@ -2,8 +2,9 @@
 
 The first line holds headings if no cell after the first is a number or a list, or if the cells count 0, 1, 2, ... as in
 pandas. The first column holds names if its first value is not a number, or if its heading is empty or one such as
-"word". CSV is quoted as in RFC 4180, with commas, or with semicolons and then perhaps decimal commas; TSV is not
-quoted, so that a quotation mark can be a name.
+"word". The numbers are the columns x0, x1, ... if there is one such series, or else all columns of numbers but those
+whose heading is that of a name, a row number or a count. CSV is quoted as in RFC 4180, with commas, or with semicolons
+and then perhaps decimal commas; TSV is not quoted, so that a quotation mark can be a name.
 """
 
 import csv
@@ -22,6 +23,7 @@ from unclump.tables.files.text import MAX_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 _NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}
+_COUNT_HEADINGS = {"idx", "row", "rank", "count", "counts", "freq", "frequency"}
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def _layout_without_headings(values: list[str], delimiter: str, tensor: str | No
 
 
 def _layout_with_headings(headings: list[str], values: list[str], delimiter: str, tensor: str | None) -> Layout:
-    """Take the column of lists, or those of numbers: x0, x1, ... if there are texts beside them, or else all."""
+    """Take the column of lists, or those of numbers: x0, x1, ..., or else all that can be coordinates."""
     lists = [i for i, cell in enumerate(values) if _is_list(cell) and tensor in {None, headings[i]}]
     if len(lists) > 1:
         listed = ", ".join(f"'{sanitise(headings[i])}'" for i in lists[:8])
@@ -128,19 +130,21 @@ def _layout_with_headings(headings: list[str], values: list[str], delimiter: str
 def _number_columns(headings: list[str], candidates: list[int], is_text: list[bool], tensor: str | None) -> list[int]:
     series: dict[str, list[int]] = {}
     for i in candidates:
-        if match := re.fullmatch(r"(.*?)\d+", headings[i].strip()):
+        match = None if is_text[i] else re.fullmatch(r"(.*?)\d+", headings[i].strip())
+        if match is not None:
             series.setdefault(match[1], []).append(i)
     if tensor is not None:
         if tensor not in series:
             raise FileError(f"holds no column '{sanitise(tensor)}' of lists, nor columns {sanitise(tensor)}0, 1, ...")
         return series[tensor]
-    if not any(is_text[i] for i in candidates):
-        return candidates
     long = [columns for columns in series.values() if len(columns) > 1]
-    if len(long) > 1:
+    if len(long) > 1 and any(is_text[i] for i in candidates):
         listed = ", ".join(f"'{sanitise(prefix)}'" for prefix, columns in series.items() if len(columns) > 1)
         raise FileError(f"holds several tables; pick one with tensor=...: {listed}, for columns with a number after it")
-    return long[0] if long else [i for i in candidates if not is_text[i]]
+    if len(long) == 1:
+        return long[0]
+    others = _NAME_HEADINGS | _COUNT_HEADINGS
+    return [i for i in candidates if not is_text[i] and headings[i].strip().lower() not in others]
 
 
 def _has_semicolons(path: Path) -> bool:
