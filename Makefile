@@ -13,7 +13,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 	@echo "torch, which is large (2 of 3)"
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)"
 	@echo "unclump, with its loops compiled for this processor (3 of 3)"
-	@$(INSTALL) --editable '.[report]'
+	@$(INSTALL) --editable '.[report]' safetensors
 	@touch $@
 
 # What the tests need, in the same environment.

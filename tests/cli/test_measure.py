@@ -12,11 +12,13 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 
 import unclump as uc
 from tests.small_tables import clump
 from unclump._text import FileError
 from unclump.cli import main, parser
+from unclump.tables.comparison_methods import Map
 from unclump.tables.findings import Health
 from unclump.tables.verdict import FAULTS
 
@@ -167,6 +169,47 @@ def test_advice_is_a_command_that_runs(tmp_path, points, capsys):
     out = run(capsys, tmp_path / "my table-better.npy")
     assert out.splitlines()[-1].startswith("verdict: healthy")
     assert "to copy" not in out
+
+
+def run_advice(out):
+    commands = [line.removeprefix("to copy: ") for line in out.splitlines() if line.startswith("to copy: ")]
+    for command in commands:
+        assert main([*shlex.split(command)[1:], "--quiet"]) == 0
+    return commands
+
+
+def test_advice_reads_the_table_as_it_was_read(tmp_path, points, monkeypatch, capsys):
+    few = [Map("centre")]  # of the methods that are compared
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter(few))
+    x = (points(60, 12) + 3).numpy()
+    x[5] = x[30]
+    np.savez(tmp_path / "two.npz", other=np.eye(3), table=x)
+    (tmp_path / "names.txt").write_text("\n".join(f"w{row}" for row in range(60)))
+    out = run(capsys, tmp_path / "two.npz", "--tensor", "table", "--names", tmp_path / "names.txt")
+    commands = run_advice(out)  # for duplicates and a cone
+    assert [shlex.split(command)[2] for command in commands] == [
+        str(tmp_path / f"two{end}.npz") for end in ("", "-better")
+    ]
+    assert uc.health(uc.load(tmp_path / "two-better.npz", tensor="table").points).verdict.findings == ("cone",)
+
+
+def test_advice_for_a_format_that_is_only_read_writes_another(tmp_path, points, capsys):
+    x = points(60, 12)
+    x[5] = x[30]
+    rows = [json.dumps({"id": f"w{row}", "embedding": values}) for row, values in enumerate(x.tolist())]
+    (tmp_path / "words.jsonl").write_text("\n".join(rows))
+    assert run_advice(run(capsys, tmp_path / "words.jsonl"))
+    assert uc.health(uc.load(tmp_path / "words-better.npz").points).verdict.is_healthy
+
+
+def test_the_folder_of_a_model_is_measured_from_within(tmp_path, points, monkeypatch, capsys):
+    x = points(60, 12).float()
+    x[5] = x[30]
+    (tmp_path / "model").mkdir()
+    save_file({"wte.weight": x}, tmp_path / "model" / "model.safetensors")
+    monkeypatch.chdir(tmp_path / "model")
+    assert run_advice(run(capsys, "."))
+    assert uc.health(uc.load(tmp_path / "model-better").points).verdict.is_healthy
 
 
 @pytest.mark.parametrize("command", sorted({command for command in FAULTS.values() if command}))

@@ -16,8 +16,9 @@ import unclump as uc
 from tests.small_tables import clump, seeded
 from unclump.cli import apply, fit, main, repair
 from unclump.tables import comparison_methods
+from unclump.tables.comparison import Recommendation
 from unclump.tables.comparison_files import load_comparison
-from unclump.tables.comparison_methods import Map
+from unclump.tables.comparison_methods import Map, Move
 
 N = 120
 
@@ -147,6 +148,44 @@ def test_the_recommended_command_does_what_repair_writes(few_methods):
     assert torch.equal(uc.load("again.npz").points, uc.load("better.npz").points)
 
 
+@pytest.mark.parametrize("method", [Map("learn", 0.5), Move("koleo", 10)])
+def test_the_printed_command_has_all_options_and_the_saved_one_no_folders(method, tmp_path, monkeypatch, capsys):
+    few = lambda d, rows: iter([method])  # noqa: E731
+    monkeypatch.setattr(comparison_methods, "candidates", few)
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", few)
+    monkeypatch.setattr("unclump.tables.comparison_run.recommend", recommend_the_last)
+    os.mkdir("in.puts")
+    np.savez("in.puts/two", other=np.eye(3), table=np.load("docs.npy"))
+    Path("in.puts/names.txt").write_text("".join(f"w{i}\n" for i in range(N)))
+    words = "repair in.puts/two.npz --tensor table --names in.puts/names.txt --seed 3 --by-index --save c.json"
+    assert main(words.split()) == 0
+    command = next(line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  unclump"))
+    for part in command.split(" && "):
+        assert main(shlex.split(part)[1:]) == 0
+    assert main([*words.split(), "-o", "out.npz"]) == 0
+    written = [uc.load(path, tensor="table").points for path in ("in.puts/two-better.npz", "out.npz")]
+    assert torch.equal(*written)
+    assert "in.puts" not in Path("c.json").read_text()
+    assert load_comparison("c.json").recommendation.command == command.replace("in.puts/", "").replace(
+        "two-better", "out"
+    )
+
+
+def recommend_the_last(methods, figure, *, by_index):
+    return Recommendation(methods[-1].name, methods[-1].command, "")
+
+
+def test_the_page_takes_the_comparison_of_a_table_with_padding(few_methods):
+    x = np.load("docs.npy")
+    x[7] = 0
+    np.save("padded.npy", x)
+    assert main(["repair", "padded.npy", "--save", "c.json"]) == 0
+    comparison = load_comparison("c.json")
+    assert (comparison.rows, comparison.compared_rows) == (N, N - 1)
+    assert not any("chosen at random" in note for note in comparison.notes)
+    assert main(["report", "padded.npy", "--comparison", "c.json", "--layout", "pca", "-o", "page.html"]) == 0
+
+
 def test_retrieval_has_queries_that_follow(capsys, few_methods):
     assert main(["repair", "docs.npy", "--queries", "q.npy", "--relevant", "r.tsv", "-k", "1", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -188,7 +227,7 @@ def test_rows_without_a_direction_are_left_out_of_pairs_and_labels(capsys, few_m
     Path("pairs.tsv").write_text("".join(f"{i}\t{i + 1}\t{i}\n" for i in range(20)))
     assert main(["repair", "padded.npy", "--pairs", "pairs.tsv", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["figure"]["items"], result["figure"]["left_out"], result["rows"]) == (18, 2, N - 1)
+    assert (result["figure"]["items"], result["figure"]["left_out"], result["rows"]) == (18, 2, N)
     first = np.array([i for i in range(20) if i not in (2, 3)])
     norms = np.linalg.norm(x, axis=1)
     cosines = (x[first] * x[first + 1]).sum(axis=1) / norms[first] / norms[first + 1]

@@ -1,5 +1,6 @@
 """The comparison of repairs on the page: figures, intervals and the recommendation, as text and never as HTML."""
 
+import html
 import re
 from dataclasses import replace
 
@@ -60,6 +61,13 @@ def test_every_method_has_its_figures_with_intervals_and_one_is_recommended(comp
     assert "Judged by Spearman over 300 items of judged.tsv" in section
     assert "20 of 30 rows" in section
     assert "A note." in section
+
+
+def test_a_long_command_is_shown_whole(comparison):
+    command = f"unclump fit {'<long>' * 40}.npz && unclump apply 'two  blanks.npz'"
+    advice = replace(comparison.recommendation, command=command)
+    section = methods_section(replace(comparison, recommendation=advice))
+    assert f"<code>{html.escape(command)}</code>" in section
 
 
 def test_changes_are_drawn_on_their_side_of_none_and_called_better_only_beyond_their_interval(comparison):

@@ -1,5 +1,7 @@
 """Repairs side by side: figures by their definitions, intervals that cover, advice that never harms."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,7 @@ from scipy.stats import spearmanr
 import unclump as uc
 from tests.small_tables import seeded
 from unclump.ops.nearest import nearest
+from unclump.tables.commands import Paths
 from unclump.tables.comparison import AS_IT_IS, Compared
 from unclump.tables.comparison_advice import recommend, verdict
 from unclump.tables.comparison_figures import (
@@ -21,6 +24,8 @@ from unclump.tables.comparison_figures import (
 )
 from unclump.tables.comparison_methods import Fits, Map, Move, candidates, method_named
 from unclump.tables.comparison_run import compare
+
+PATHS = Paths(Path("t.npz"), Path("o.npz"))
 
 
 def changed(points, k=10, map_queries=lambda queries: queries):
@@ -159,13 +164,13 @@ def judged_by(meaning, m=600):
 @pytest.fixture(scope="module")
 def useful():
     x, meaning = cone_hides_meaning()
-    return compare(Fits(x, seed=0), file="t.npz", output="o.npz", figure=judged_by(meaning), source="judged.tsv")
+    return compare(Fits(x, seed=0), paths=PATHS, figure=judged_by(meaning), source="judged.tsv")
 
 
 @pytest.fixture(scope="module")
 def harmful():
     x, meaning = meaning_is_wide()
-    return compare(Fits(x, seed=0), file="t.npz", output="o.npz", figure=judged_by(meaning), source="judged.tsv")
+    return compare(Fits(x, seed=0), paths=PATHS, figure=judged_by(meaning), source="judged.tsv")
 
 
 def test_a_repair_that_helps_is_recommended(useful):
@@ -174,8 +179,8 @@ def test_a_repair_that_helps_is_recommended(useful):
     assert chosen.verdict == "better"
     assert chosen.values["figure"] > by_name[AS_IT_IS].values["figure"] + 0.2
     assert chosen.values["figure"] == max(m.values["figure"] for m in useful.methods if m.kind == "map")
-    assert useful.recommendation.command.startswith("unclump fit t.npz -o t.map.safetensors --method ")
-    assert " && unclump apply t.map.safetensors t.npz -o o.npz" in useful.recommendation.command
+    assert useful.recommendation.command.startswith("unclump fit t.npz -o o.map.safetensors --method ")
+    assert " && unclump apply o.map.safetensors t.npz -o o.npz" in useful.recommendation.command
 
 
 def test_a_repair_that_harms_is_not(harmful):
@@ -211,7 +216,7 @@ def test_a_comparison_lists_all_candidates_and_says_what_it_measured(useful):
 def test_a_large_table_is_compared_on_a_sample_with_all_rows_of_the_figure():
     x, meaning = cone_hides_meaning()
     figure = judged_by(meaning, 60)
-    result = compare(Fits(x, seed=0), file="t.npz", output="o.npz", figure=figure, sample=200)
+    result = compare(Fits(x, seed=0), paths=PATHS, figure=figure, sample=200)
     assert (result.rows, result.compared_rows) == (400, 200)
     assert any("200 of 400 rows" in note for note in result.notes)
     for compared, by in ((result.methods[0], None), (result.methods[1], Map("centre"))):
@@ -223,7 +228,7 @@ def test_a_large_table_is_compared_on_a_sample_with_all_rows_of_the_figure():
 def test_half_precision_is_compared_in_single(dtype, monkeypatch):
     monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
     x = cone_hides_meaning()[0].to(dtype)
-    half, single = (compare(Fits(rows, seed=0), file="t", output="o") for rows in (x, x.float()))
+    half, single = (compare(Fits(rows, seed=0), paths=PATHS) for rows in (x, x.float()))
     for key in ("overlap", "hubness", "rank"):
         assert half.methods[1].values[key] == pytest.approx(single.methods[1].values[key], abs=1e-9)
 
@@ -233,7 +238,7 @@ def test_a_row_that_is_the_mean_may_become_zero(monkeypatch):
     x = torch.randn(100, 4, generator=seeded()).round(decimals=1)
     x = torch.cat([x, 2 - x, torch.ones(1, 4)])  # its mean is (1, 1, 1, 1)
     assert (Fits(x, seed=0).fit(Map("centre"))[0].transform(x)[-1] == 0).all()
-    compared = compare(Fits(x, seed=0), file="t", output="o").methods[1]
+    compared = compare(Fits(x, seed=0), paths=PATHS).methods[1]
     assert compared.values["rank"] == pytest.approx(uc.effective_rank(x[:-1] - 1), rel=1e-5)
 
 

@@ -13,6 +13,7 @@ import torch
 
 import unclump as uc
 from unclump.geometry.uniform_law import UniformLaw
+from unclump.tables.commands import Paths, better_path
 from unclump.tables.verdict import FAULTS, Evidence, verdict
 
 DATA = Path(os.environ.get("UNCLUMP_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -131,9 +132,41 @@ def test_structure_is_said_and_is_no_fault(changed, says):
 def test_commands_are_for_the_shell():
     found = verdict(evidence(duplicates=(2, 1), near_duplicates=(4, 2), mean_cosine=0.9))
     assert found.findings == ("duplicates", "near-duplicates", "cone")
-    first, *others = found.commands_for("my words.npz", "better.npz")
-    assert first == "unclump spread 'my words.npz' --duplicates-only -o better.npz"
-    assert len(others) == 1
+    paths = Paths(Path("my words.npz"), Path("better.npz"), "a b", Path("names.txt"))
+    assert found.commands_for(paths) == [
+        "unclump spread 'my words.npz' --duplicates-only -o better.npz --tensor 'a b' --names names.txt",
+        "unclump repair better.npz -o better-2.npz --tensor 'a b' --names names.txt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "format_name", "out", "second"),
+    [
+        ("a/words.v2.npz", "npz", "a/words.v2-better.npz", "--tensor x"),
+        ("a/words.h5", "hdf5", "a/words-better.npz", ""),
+        ("words.txt.gz", "gzip", "words-better.npz", ""),
+        ("a.b/words", "text", "a.b/words-better", "--tensor x"),
+        ("data", "dataset", "data-better.npz", ""),
+    ],
+)
+def test_the_result_goes_where_it_can_be_written(file, format_name, out, second):
+    assert better_path(Path(file), format_name) == Path(out)
+    following = Paths(Path(file), Path(out), "x").following()
+    assert (following.file, " ".join(following.options)) == (Path(out), second)
+
+
+def test_a_folder_without_a_name_has_one(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path / "model")
+    assert better_path(Path(), "huggingface") == tmp_path / "model-better"
+    assert Paths(Path(), Path("out")).without_folders().file == Path("model")
+
+
+def test_a_fault_is_not_structure_too():
+    cone = verdict(evidence(mean_cosine=0.9, resultant=(0.95, 0.03)))
+    assert (cone.findings, cone.structure) == (("cone",), ())
+    rank = verdict(evidence(rank=(20.0, 100.0)))
+    assert (rank.findings, rank.structure) == (("rank",), ())
 
 
 def test_equal_rows_only():

@@ -11,6 +11,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unclump._text import sanitise
+from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, read_tables
 from unclump.tables.files._validation import check_regular, prefix_errors
 
@@ -63,6 +64,12 @@ def _list(rows: list[BadRow]) -> str:
         for row in rows[:_MAX_LISTED]
     ]
     return ", ".join(listed) + (f", and {len(rows) - _MAX_LISTED} more" if len(rows) > _MAX_LISTED else "")
+
+
+def paths_of(file: Path, table: Table, args: argparse.Namespace, output: Path | None = None) -> Paths:
+    """The files of commands on the table, as the options say; without an output, one beside FILE."""
+    assert table.source is not None
+    return Paths(file, output or better_path(file, table.source.format), args.tensor, args.names)
 
 
 def resolve_output(args: argparse.Namespace) -> Path:

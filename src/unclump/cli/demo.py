@@ -2,6 +2,7 @@
 
 import argparse
 import shlex
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 HELP = "watch a clumped table being dispersed"
 DESCRIPTION = "Disperse a clumped table, and show how it changes: in numbers, as a figure and as a report."
 EXAMPLES = "example: unclump demo -o my-demo"
-ROWS, DIMENSIONS, SCALE = 2_000, 64, 100.0
+ROWS, DIMENSIONS, SCALE = 2_000, 64, 250.0
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -39,7 +40,9 @@ def run(args: argparse.Namespace) -> None:
     figure = _draw(before, after, folder / "before_after.png")
     _write_report(clumped, dispersed, page)
     print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n")
-    print("Next; the same commands take a table of your own:")
+    print("Next. The same commands take a table of your own:")
+    if shutil.which("unclump") is None:
+        print("  source .venv/bin/activate")
     for words in (["measure"], ["report"], ["spread", "-o", "apart.npy"]):
         print(f"  unclump {shlex.join([words[0], str(clumped), *words[1:]])}")
 

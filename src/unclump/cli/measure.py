@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from jaxtyping import Float64
     from torch import Tensor
 
+    from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
 _SILENT = 1e11  # multiplications of a few seconds, which are not announced
@@ -87,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
         files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
         print(json.dumps(files | result.to_dict(), indent=1, allow_nan=False))
     else:
-        print("\n".join([str(result), *_advice(result, args.files)]))
+        print("\n".join([str(result), *_advice(result, table, args)]))
     return int(not fail_on.isdisjoint(result.verdict.findings))
 
 
@@ -111,15 +112,15 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _advice(result: "Health", files: list[Path]) -> list[str]:
+def _advice(result: "Health", table: "Table", args: argparse.Namespace) -> list[str]:
     """Lines with the commands that help; none for shards, which they do not take."""
     from unclump._text import escape_unprintable
+    from unclump.cli._tables import paths_of
 
-    if len(files) > 1:
+    if len(args.files) > 1:
         return []
-    file = files[0]
-    out = file.with_name(f"{file.stem}-better{file.suffix}")
-    return [f"to copy: {escape_unprintable(command)}" for command in result.verdict.commands_for(str(file), str(out))]
+    commands = result.verdict.commands_for(paths_of(args.files[0], table, args))
+    return [f"to copy: {escape_unprintable(command)}" for command in commands]
 
 
 def _parse_faults(text: str | None) -> set[str]:

@@ -4,6 +4,7 @@ import argparse
 import itertools
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._checks import check_count
     from unclump.cli._evidence import read_evidence
-    from unclump.cli._tables import check_output, read_table
+    from unclump.cli._tables import check_output, paths_of, read_table
     from unclump.tables.comparison_files import check_comparison_target, save_comparison
     from unclump.tables.comparison_methods import Fits, method_named
     from unclump.tables.comparison_run import compare
@@ -80,11 +81,12 @@ def run(args: argparse.Namespace) -> None:
     _check_distinct([path for path in (args.output, args.map, args.save) if path is not None])
     evidence = read_evidence(args, table, directed)
     rows = table.points if directed.all() else table.points[directed]
+    paths = paths_of(args.file, table, args, args.output)
     fits, progress = Fits(rows.detach(), seed=args.seed), not args.quiet and sys.stderr.isatty()
     comparison = compare(
         fits,
-        file=str(args.file),
-        output=str(args.output or args.file.with_name(f"{args.file.stem}-better{args.file.suffix}")),
+        paths=paths.without_folders(),
+        rows=len(table.points),
         figure=None if evidence is None else evidence.figure,
         source="" if evidence is None else evidence.source,
         left_out=0 if evidence is None else evidence.left_out,
@@ -95,6 +97,9 @@ def run(args: argparse.Namespace) -> None:
     if args.save is not None:
         save_comparison(args.save, comparison)
     method = method_named(comparison.recommendation.method, rows.shape[1], len(rows))
+    if method is not None:  # the saved comparison has no folders of this machine, the printed command needs them
+        command = method.command(paths, len(table.points), args.seed)
+        comparison = replace(comparison, recommendation=replace(comparison.recommendation, command=command))
     written, left = _write(args, table, fits, method)
     if args.json:
         result = comparison.to_dict()

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from unclump.report.text import escape, escape_prose
+from unclump.report.text import escape, escape_command, escape_prose
 
 _ICONS = {  # distinguishable by shape, not only by colour
     "good": '<path d="M2 6.5l3 3 5-7" fill="none" stroke="currentColor" stroke-width="2"/>',
@@ -60,7 +60,7 @@ def render_verdict(state: str, badge: str, headline: str, details: str, commands
 
 def render_commands(commands: Sequence[str]) -> str:
     """Commands to copy, one per line; nothing if there are none."""
-    lines = "".join(f"<code>{escape_prose(command)}</code>" for command in commands)
+    lines = "".join(f"<code>{escape_command(command)}</code>" for command in commands)
     return f'<p class="commands">{lines}</p>' if commands else ""
 
 

@@ -8,7 +8,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
-from unclump.report.text import embed_json, escape
+from unclump.report.text import embed_json, escape, escape_command
 
 _STYLES = ("base.css", "charts.css", "map.css", "narrow.css", "print.css")
 _SCRIPTS = (
@@ -55,7 +55,7 @@ def render_page(page: Page) -> str:
         logo=_LOGO,
         files=f'<p class="files">{"<br>".join(page.files_html)}</p>',
         body="\n".join(page.sections_html),
-        command=" ".join(escape(word) for word in page.command.split(" ")),
+        command=escape_command(page.command),
         version=escape(page.version),
         data=embed_json(page.data),
     )

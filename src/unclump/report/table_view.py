@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,6 +17,7 @@ from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
 from unclump.ops.nearest import nearest_of_rows
 from unclump.report.text import render_name
+from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import Table
 from unclump.tables.health import Health, health
 
@@ -29,7 +31,7 @@ class TableView:
     """A table and its measurements.
 
     Attributes:
-        file_name: The name of its file.
+        paths: The files of commands on it, without folders.
         health: What was measured.
         rows: The numbers of the rows that have a direction.
         x: Their directions, in single precision.
@@ -37,12 +39,17 @@ class TableView:
         pair_angles: The angles of all pairs, or of a random sample.
     """
 
-    file_name: str
+    paths: Paths
     health: Health
     rows: Int[Tensor, " n"]
     x: Float[Tensor, "n d"]
     norms: Float[Tensor, " n"]
     pair_angles: Float[np.ndarray, " k"]
+
+    @property
+    def file_name(self) -> str:
+        """The name of its file."""
+        return str(self.paths.file)
 
     def name(self, row: int) -> str:
         """The name of a row, or "row N" in a table without names."""
@@ -114,4 +121,13 @@ def measure_table(
     x = directions(kept.cpu()).float()
     norms = vector_norm(kept.cpu().double(), dim=1)
     angles = pair_angles(x, limit=min(_MAX_PAIRS, _MAX_VALUES // x.shape[1]), generator=generator)
-    return TableView("table" if table.source is None else table.source.path.name, measured, rows, x, norms, angles)
+    return TableView(_paths(table), measured, rows, x, norms, angles)
+
+
+def _paths(table: Table) -> Paths:
+    source = table.source
+    if source is None:
+        return Paths(Path("table"), Path("table-better"))
+    is_own = source.names_path is None or source.names_path.absolute() == source.path  # as in the folder of a model
+    names = None if is_own else source.names_path
+    return Paths(source.path, better_path(source.path, source.format), source.tensor, names).without_folders()

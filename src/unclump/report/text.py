@@ -5,6 +5,8 @@ import json
 import math
 from typing import Any
 
+from unclump._text import escape_unprintable
+
 _MAX_LENGTH = 80  # characters of a name or label
 
 
@@ -16,7 +18,7 @@ def make_printable(text: str) -> str:
         pay\u202elap\x1b[31m
     """
     line = text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 20]}…{text[-19:]}"
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    return escape_unprintable(line)
 
 
 def escape(text: str) -> str:
@@ -32,6 +34,11 @@ def escape(text: str) -> str:
 def escape_prose(text: str) -> str:
     """Prose of any length, escaped for HTML word by word."""
     return " ".join(escape(word) for word in text.split())
+
+
+def escape_command(text: str) -> str:
+    """A command of any length to copy, escaped for HTML and not shortened."""
+    return html.escape(escape_unprintable(text), quote=True)
 
 
 def render_name(text: str) -> str:

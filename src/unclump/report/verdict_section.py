@@ -26,15 +26,8 @@ def verdict_section(tables: Sequence[TableView]) -> str:
         _capitalise(badge),
         f"{_capitalise(headline)}.",
         " ".join(f"{_capitalise(part)}." for part in details if part),
-        _commands(tables[-1]),
+        last.commands_for(tables[-1].paths),
     )
-
-
-def _commands(view: TableView) -> list[str]:
-    """The commands that help, with the name of the file."""
-    stem, dot, suffix = view.file_name.rpartition(".")
-    out = f"{stem}-better.{suffix}" if dot else f"{view.file_name}-better"
-    return view.health.verdict.commands_for(view.file_name, out)
 
 
 def _capitalise(text: str) -> str:

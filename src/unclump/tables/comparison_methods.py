@@ -13,6 +13,7 @@ from torch import Tensor
 
 from unclump.dispersion.loop import disperse
 from unclump.objectives import KoLeo, Sliced
+from unclump.tables.commands import Paths
 from unclump.tables.transform import Isotropy
 from unclump.tables.transform_learned import soften
 from unclump.tables.transform_maps import Affine, closed_form
@@ -43,15 +44,18 @@ class Map:
             return f"{name} {self.directions}"
         return name if self.method == "centre" else f"{name}, strength {self.strength:g}"
 
-    def command(self, file: str, output: str, rows: int) -> str:
+    def command(self, paths: Paths, rows: int, seed: int) -> str:
         """The command lines that fit and apply it, whatever the number of rows."""
-        by = f"{file.rpartition('.')[0] or file}.map.safetensors"
-        fit = ["unclump", "fit", file, "-o", by, "--method", self.method.replace("_", "-")]
+        file, by = str(paths.file), str(paths.out.with_suffix(".map.safetensors"))
+        fit = ["unclump", "fit", file, *paths.options, "-o", by, "--method", self.method.replace("_", "-")]
         if self.directions is not None:
             fit += ["--directions", str(self.directions)]
         elif self.method != "centre":
             fit += ["--strength", f"{self.strength:g}"]
-        return f"{shlex.join(fit)} && {shlex.join(['unclump', 'apply', by, file, '-o', output])}"
+        if self.method == "learn":
+            fit += _seed_option(seed)
+        apply = ["unclump", "apply", by, file, *paths.options, "-o", str(paths.out)]
+        return f"{shlex.join(fit)} && {shlex.join(apply)}"
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,11 @@ class Move:
         """Such as "spread by sliced, 10°"."""
         return f"spread by {self.objective}, {self.max_move:g}°"
 
-    def command(self, file: str, output: str, rows: int) -> str:
+    def command(self, paths: Paths, rows: int, seed: int) -> str:
         """The command line for a table of so many rows."""
-        words = ["unclump", "spread", file, "-o", output, "--objective", self.objective, "--keep-norms"]
-        return shlex.join([*words, "--max-move", f"{self.max_move:g}", "--steps", str(self._steps(rows))])
+        words = ["unclump", "spread", str(paths.file), *paths.options, "-o", str(paths.out)]
+        words += ["--objective", self.objective, "--keep-norms", "--max-move", f"{self.max_move:g}"]
+        return shlex.join([*words, "--steps", str(self._steps(rows)), *_seed_option(seed)])
 
     def apply(self, x: Float[Tensor, "n d"], seed: int) -> Float[Tensor, "n d"]:
         """The table after it; norms are kept."""
@@ -97,6 +102,10 @@ class Move:
 
 
 Method = Map | Move
+
+
+def _seed_option(seed: int) -> list[str]:
+    return ["--seed", str(seed)] if seed else []
 
 
 def candidates(d: int, rows: int) -> Iterator[Method]:

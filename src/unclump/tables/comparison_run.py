@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from unclump._precision import full_precision
 from unclump.measures.angles import effective_rank
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
+from unclump.tables.commands import Paths
 from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, OwnFigure
 from unclump.tables.comparison_advice import recommend, verdict
 from unclump.tables.comparison_figures import Bootstrap, Changed, Figure, Values, estimate, skewness
@@ -28,8 +28,8 @@ Measured = tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, tup
 def compare(
     fits: Fits,
     *,
-    file: str,
-    output: str,
+    paths: Paths,
+    rows: int | None = None,
     figure: Figure | None = None,
     source: str = "",
     left_out: int = 0,
@@ -44,8 +44,8 @@ def compare(
 
     Args:
         fits: The table, whose rows are finite and not zero, and the seed of all draws.
-        file: The table's file, for the commands.
-        output: The file that the commands write.
+        paths: The files of the commands.
+        rows: How many rows the file has, with those of zeros; None for those of `fits`.
         figure: What the owner measures the table by.
         source: The name of the file of that figure.
         left_out: How many items of it are not in the table.
@@ -54,9 +54,10 @@ def compare(
         progress: Show a bar on stderr.
     """
     x, seed = fits.x, fits.seed
-    rows = _choose_rows(len(x), sample, figure, seed)
-    start = full_precision(x if len(rows) == len(x) else x[rows])
-    figure = None if figure is None else figure.restrict(rows.numpy())
+    rows = len(x) if rows is None else rows
+    chosen = _choose_rows(len(x), sample, figure, seed)
+    start = full_precision(x if len(chosen) == len(x) else x[chosen])
+    figure = None if figure is None else figure.restrict(chosen.numpy())
     methods = list(candidates(x.shape[1], len(x)))
     judge = _Judge(start, figure, len(methods), seed)
     compared = [Compared(AS_IT_IS, "none", "", *judge.measure(start, _unchanged, 0.0), "")]
@@ -68,18 +69,18 @@ def compare(
         began = time.perf_counter()
         points = map_queries(start) if isinstance(method, Map) else method.apply(start, seed)
         measured = judge.measure(points, map_queries, seconds + time.perf_counter() - began)
-        command = method.command(file, output, len(x))
+        command = method.command(paths, rows, seed)
         compared.append(Compared(method.name, method.kind, command, *measured, verdict(measured[-1], figure)))
     return Comparison(
-        file=Path(file).name,
-        rows=len(x),
+        file=paths.file.name,
+        rows=rows,
         dimensions=x.shape[1],
-        compared_rows=len(rows),
+        compared_rows=len(chosen),
         figure=None if figure is None else OwnFigure(figure.name, source, judge.items, left_out),
         columns=_columns(figure),
         methods=tuple(compared),
         recommendation=recommend(compared, figure, by_index=by_index),
-        notes=tuple(_notes(len(rows), len(x), by_index=by_index)),
+        notes=tuple(_notes(len(chosen), len(x), by_index=by_index)),
     )
 
 

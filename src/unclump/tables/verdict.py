@@ -6,8 +6,10 @@ The thresholds are those between good tables and tables with planted faults; `ex
 """
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+
+from unclump.tables.commands import Paths
 
 SIGNIFICANCE = 0.001  # largest p-value that counts as evidence
 _CONE = 0.5  # mean cosine above which the direction that all rows share outweighs what tells them apart
@@ -62,10 +64,14 @@ class Verdict:
         """Whether there are no faults."""
         return self.kind in HEALTHY
 
-    def commands_for(self, file: str, out: str) -> list[str]:
-        """The commands that help, to copy into a shell."""
-        words = {"FILE": file, "OUT": out}
-        return [shlex.join(words.get(word, word) for word in command.split()) for command in self.commands]
+    def commands_for(self, paths: Paths) -> list[str]:
+        """The commands that help, to copy into a shell; each reads what the one before it wrote."""
+        lines = []
+        for command in self.commands:
+            words = {"FILE": str(paths.file), "OUT": str(paths.out)}
+            lines.append(shlex.join([*(words.get(word, word) for word in command.split()), *paths.options]))
+            paths = paths.following()
+        return lines
 
     def __str__(self) -> str:
         return self.text
@@ -140,7 +146,8 @@ def verdict(facts: Evidence) -> Verdict:
     uniform           none of these
     ================  =================================================================================================
     """
-    faults, structure = dict(_find_faults(facts)), tuple(_find_structure(facts))
+    faults = dict(_find_faults(facts))
+    structure = tuple(_find_structure(facts, faults))
     if faults:
         commands = dict.fromkeys(command for name in faults if (command := FAULTS[name]) is not None)
         return Verdict(next(iter(faults)), tuple(faults), "; ".join(faults.values()), structure, tuple(commands))
@@ -176,15 +183,16 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         )
 
 
-def _find_structure(facts: Evidence) -> Iterator[str]:
-    """Yield in words what differs from uniform points without being a fault."""
+def _find_structure(facts: Evidence, faults: Collection[str]) -> Iterator[str]:
+    """Yield in words what differs from uniform points without being one of the faults."""
     share = facts.median_nearest[0] / facts.median_nearest[1]
     if share < _NEARER and _z_score(facts) < -_SIGNIFICANT:
         yield f"nearest neighbours are at {share:.0%} of the angle of uniform points"
-    if facts.resultant[0] > facts.resultant[1] + _LEAN and facts.rayleigh_pvalue <= SIGNIFICANCE:
+    leans = facts.resultant[0] > facts.resultant[1] + _LEAN and facts.rayleigh_pvalue <= SIGNIFICANCE
+    if leans and "cone" not in faults:
         yield f"the rows lean to one direction (mean cosine {facts.mean_cosine:.2f})"
     used = facts.rank[0] / facts.rank[1]
-    if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS:
+    if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS and "rank" not in faults:
         yield f"the effective rank is {used:.0%} of uniform points'"
     if 0 < len(facts.dead_dimensions) <= _DEAD_SHARE * facts.d:
         yield f"{count(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
