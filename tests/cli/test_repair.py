@@ -171,6 +171,14 @@ def test_the_printed_command_has_all_options_and_the_saved_one_no_folders(method
     )
 
 
+def test_names_may_begin_with_a_hash(few_methods, capsys):
+    np.savez("words.npz", vectors=np.load("docs.npy"), words=np.array([f"##{i}" for i in range(N)]))
+    lines = [f"##{i}\t##{i + 1}\t{i}" for i in range(20)]
+    Path("pairs.tsv").write_text("\n".join(["# a comment", "#", *lines]))
+    assert main(["repair", "words.npz", "--pairs", "pairs.tsv", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figure"]["items"] == 20
+
+
 def recommend_the_last(methods, figure, *, by_index):
     return Recommendation(methods[-1].name, methods[-1].command, "")
 
@@ -213,7 +221,7 @@ def test_nothing_is_written_where_nothing_helps(capsys, few_methods):
     Path("judged.tsv").write_text("".join(lines))
     assert main(["repair", "words.npz", "--pairs", "judged.tsv", "-o", "better.npz", "--map", "m.safetensors"]) == 0
     text = printed(capsys)
-    assert "recommended: as it is; leave it as it is: no method raises Spearman clearly" in text
+    assert "recommended: as it is; no method raises Spearman clearly" in text
     assert "better.npz was not written: the table should stay as it is" in text
     assert "m.safetensors was not written: no map is recommended" in text
     assert not Path("better.npz").exists()

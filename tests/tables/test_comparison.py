@@ -188,7 +188,7 @@ def test_a_repair_that_harms_is_not(harmful):
     assert whitened.verdict == "worse"
     assert harmful.recommendation.method == AS_IT_IS
     assert harmful.recommendation.command == ""
-    assert "leave it as it is" in harmful.recommendation.reason
+    assert harmful.recommendation.reason == "no method raises Spearman clearly"
 
 
 @pytest.mark.parametrize("which", ["useful", "harmful"])
@@ -268,6 +268,23 @@ def test_advice_without_a_figure(methods, by_index, expected):
     advice = recommend([START, *methods], None, by_index=by_index)
     assert advice.method == expected
     assert advice.command == ("" if expected == AS_IT_IS else f"do {expected}")
+
+
+@pytest.mark.parametrize(("hubness", "after"), [(0.08, 0.02), (0.99, 0.1), (-0.4, -0.5)])
+def test_a_table_without_hubs_stays_as_it_is(hubness, after):
+    start = Compared(AS_IT_IS, "none", "", {"hubness": hubness, "overlap": 1.0}, {}, {}, "")
+    advice = recommend([start, result("a", hubness=after)], None, by_index=False)
+    assert (advice.method, advice.reason) == (AS_IT_IS, "it has no hubs")
+
+
+def test_equal_rows_are_refused():
+    with pytest.raises(ValueError, match="expected rows that differ, got equal rows"):
+        compare(Fits(torch.ones(200, 4), seed=0), paths=PATHS)
+
+
+def test_a_move_takes_as_many_passes_over_any_table():
+    command = Move("koleo", 10).command(PATHS, 2**20, 0)
+    assert command.endswith(f"--steps {200 * 2**20 // 1024}")
 
 
 def test_shared_fits_are_those_of_isotropy():

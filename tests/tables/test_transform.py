@@ -103,6 +103,13 @@ def test_other_objectives_can_be_learned(objective):
     assert uc.spherical_variance(y) > uc.spherical_variance(x) + 0.2
 
 
+def test_a_learned_map_of_huge_rows_is_finite():
+    x = torch.randn(100, 4, generator=seeded()) + 1
+    small, huge = (uc.Isotropy("learn", steps=5, generator=seeded(3)).fit(rows) for rows in (x, 2.0**67 * x))
+    torch.testing.assert_close(huge.matrix, small.matrix)
+    torch.testing.assert_close(huge.shift, 2.0**67 * small.shift)
+
+
 def test_learning_is_reproducible():
     x = project_cone(300)
     first, second = (uc.Isotropy("learn", steps=5, generator=seeded(3)).fit(x).matrix for _ in range(2))

@@ -118,9 +118,9 @@ def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evid
 
 
 def _fields(path: Path, count: int) -> Iterator[tuple[str, list[str]]]:
-    """The fields of every line, separated by tabs, and where it is; lines that begin with # are comments."""
+    """The fields of every line, separated by tabs, and where it is; a hash and a space begin a comment."""
     for number, line in enumerate(read_lines(path), start=1):
-        if line.startswith("#") or not line.strip():
+        if line == "#" or line.startswith("# ") or not line.strip():
             continue
         fields, where = line.split("\t"), f"{sanitise(path)}: line {number}"
         if len(fields) != count:

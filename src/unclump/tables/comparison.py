@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from unclump._text import sanitise
+from unclump._text import escape_unprintable, sanitise
 
 FORMAT = "unclump comparison 1"
 AS_IT_IS = "as it is"
@@ -106,7 +106,7 @@ def _as_text(comparison: Comparison) -> str:
     advice = comparison.recommendation
     lines += ["", f"recommended: {sanitise(advice.method)}; {advice.reason}"]
     if advice.command:
-        lines.append(f"  {advice.command}")
+        lines.append(f"  {escape_unprintable(advice.command)}")
     return "\n".join([*(line.rstrip() for line in lines), *comparison.notes])
 
 

@@ -6,6 +6,7 @@ from unclump.tables.comparison import AS_IT_IS, Compared, Recommendation
 from unclump.tables.comparison_figures import Figure
 
 _KEPT = 0.7  # the share of old neighbours that a repair must keep, where nothing but neighbours and hubs is known
+_HUBNESS = 1.0  # below which there are no hubs to remove
 _REMOVED = 0.25  # the share of the hubness that it must remove then
 
 Changes = Mapping[str, tuple[float, float, float]]
@@ -23,7 +24,8 @@ def verdict(changes: Changes, figure: Figure | None) -> str:
 def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: bool) -> Recommendation:
     """The method with the best figure of those that are better; without a figure, with the fewest hubs.
 
-    Without a figure it must remove a quarter of the hubness and keep 70 % of the neighbours. Rows moved one by one are
+    Without a figure there must be hubs, a hubness of 1 or more, and the method must remove a quarter of it and keep
+    70 % of the neighbours. Rows moved one by one are
     recommended only for a table that is looked up by index. Where nothing helps, the table should stay as it is.
     """
     start, *others = methods
@@ -39,10 +41,12 @@ def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: b
         helpful = [m for m in allowed if m.verdict == "fewer hubs" and m.values["hubness"] <= most]
         helpful = [m for m in helpful if m.values["overlap"] >= _KEPT]
         best = min(helpful, key=lambda method: method.values["hubness"], default=None)
-        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours"
+        has_hubs = start.values["hubness"] >= _HUBNESS
+        best = best if has_hubs else None
+        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours" if has_hubs else "it has no hubs"
         what = "hubness {before:.2f} to {after:.2f}, {kept:.0%} of neighbours kept; judge it by your own task"
         key = "hubness"
     if best is None:
-        return Recommendation(AS_IT_IS, "", f"leave it as it is: {nothing}")
+        return Recommendation(AS_IT_IS, "", nothing)
     numbers = {"before": start.values[key], "after": best.values[key], "kept": best.values["overlap"]}
     return Recommendation(best.name, best.command, what.format(**numbers))

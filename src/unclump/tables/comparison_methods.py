@@ -21,7 +21,6 @@ from unclump.tables.transform_moments import Moments, moments
 
 _NAMES = {"centre": "centre", "all_but_the_top": "all but the top", "whiten": "whiten", "learn": "learned map"}
 _PASSES = 200  # over the table, of a move
-_MOST_STEPS = 2000
 _LR = 0.01  # the default of unclump spread
 _CIRCLES = 32
 _BATCH = 1024
@@ -94,7 +93,7 @@ class Move:
         ).points
 
     def _steps(self, rows: int) -> int:
-        return min(_MOST_STEPS, _PASSES * max(1, rows // (self._batch(rows) or rows)))
+        return _PASSES * max(1, rows // (self._batch(rows) or rows))
 
     def _batch(self, rows: int) -> int | None:
         """Rows in a step; None for all."""

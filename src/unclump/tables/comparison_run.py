@@ -1,7 +1,7 @@
 """Repairs of a table side by side: what each does to neighbours, hubs and the owner's own figure, and what to do."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from unclump.tables.comparison_methods import Fits, Map, candidates
 
 NEIGHBOURS = 10
 SAMPLE = 20_000  # rows that are compared of a larger table
+_LONG = 10  # minutes
 _BY_INDEX = "spread moves rows one by one: for tables looked up by index, such as tokens, codebooks and prototypes"
 Measured = tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, tuple[float, float, float]]]
 
@@ -54,6 +55,8 @@ def compare(
         progress: Show a bar on stderr.
     """
     x, seed = fits.x, fits.seed
+    if (x == x[:1]).all():
+        raise ValueError("expected rows that differ, got equal rows; there is nothing to repair by")
     rows = len(x) if rows is None else rows
     chosen = _choose_rows(len(x), sample, figure, seed)
     start = full_precision(x if len(chosen) == len(x) else x[chosen])
@@ -71,6 +74,7 @@ def compare(
         measured = judge.measure(points, map_queries, seconds + time.perf_counter() - began)
         command = method.command(paths, rows, seed)
         compared.append(Compared(method.name, method.kind, command, *measured, verdict(measured[-1], figure)))
+    slow = _slow_moves(compared, len(x) / len(chosen)) if by_index else []
     return Comparison(
         file=paths.file.name,
         rows=rows,
@@ -80,7 +84,7 @@ def compare(
         columns=_columns(figure),
         methods=tuple(compared),
         recommendation=recommend(compared, figure, by_index=by_index),
-        notes=tuple(_notes(len(chosen), len(x), by_index=by_index)),
+        notes=(*_notes(len(chosen), len(x), by_index=by_index), *slow),
     )
 
 
@@ -127,6 +131,14 @@ def _notes(compared: int, rows: int, *, by_index: bool) -> Iterator[str]:
     if compared < rows:
         yield f"compared on {compared} of {rows} rows, chosen at random; maps were fitted on all"
     yield "intervals: paired bootstrap, 95 % for all methods together"
+
+
+def _slow_moves(compared: Sequence[Compared], larger: float) -> Iterator[str]:
+    """Say what moves of a table that is so many times larger than the sample will take, if that is long."""
+    for method in compared:
+        minutes = method.values["seconds"] * larger / 60
+        if method.kind == "move" and minutes > _LONG:
+            yield f"{method.name}: about {minutes:.0f} minutes on all rows"
 
 
 def _choose_rows(n: int, sample: int, figure: Figure | None, seed: int) -> Int[Tensor, " m"]:

@@ -29,7 +29,7 @@ def learn(
     The map is one for all rows, so it applies to rows that it was not fitted on. By Adam, with a rate that falls to
     zero, on batches of rows.
     """
-    size = rows.norm(dim=1).mean()  # steps are relative to it
+    size = rows.double().norm(dim=1).mean()  # steps are relative to it; squares of large rows overflow in single
     d = rows.shape[1]
     weight, shift = (nn.Parameter(rows.new_zeros(shape)) for shape in ((d, d), (d,)))
     identity = torch.eye(d, dtype=rows.dtype)
@@ -41,7 +41,10 @@ def learn(
         objective((rows[batch] / size - shift) @ (identity + weight)).backward()
         optimizer.step()
         decay.step()
-    return Affine((shift.detach() * size).double(), (identity + weight.detach()).double())
+    fitted = Affine(shift.detach().double() * size, (identity + weight.detach()).double())
+    if not all(part.isfinite().all() for part in fitted):
+        raise ValueError("expected a finite map, got one that is not; take another objective, or fewer steps")
+    return fitted
 
 
 def soften(full: Affine, strength: float) -> Affine:

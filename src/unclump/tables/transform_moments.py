@@ -57,7 +57,7 @@ def moments(x: Rows, *, progress: bool = False) -> Moments:
     total, cubes, fourth = torch.zeros(d).double(), torch.zeros(d).double(), 0.0
     products = torch.zeros(d, d).double()
     for _, block in row_blocks(x, progress=progress, unit="row"):
-        z = block[has_direction(block)].double().cpu()
+        z = block[has_direction(block)].cpu().double()
         if origin is None and len(z) > 0:
             origin = z.mean(dim=0)
         if origin is None:

@@ -220,10 +220,13 @@ def test_splits_of_a_dataset_are_listed(tmp_path, capfd):
     assert "files outside of the folder" in refused(tmp_path / "d" / "test")
 
 
-def test_a_folder_of_shards_says_how_to_name_them(tmp_path):
+def test_a_folder_of_shards_says_how_to_name_them(tmp_path, monkeypatch):
     for i in range(3):
         pq.write_table(ARROW, tmp_path / f"{i}.parquet")
-    assert re.search(r"it holds 3 .parquet files: name them, .*/\*.parquet$", refused(tmp_path))
+    assert refused(tmp_path).endswith(f"it holds 3 .parquet files: name them, {tmp_path}/*.parquet")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileError, match=r"name them, \*\.parquet$"):
+        uc.load(".")
 
 
 def test_compressed_arrow_cannot_be_a_bomb(tmp_path, monkeypatch):

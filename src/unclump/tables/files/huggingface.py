@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from unclump._atomic_write import replace_file, replace_folder
-from unclump._text import FileError, sanitise
+from unclump._text import FileError, escape_unprintable, sanitise
 from unclump.tables.files import safetensors_files, torch_files
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._tokenizers import token_names
@@ -96,7 +96,7 @@ def _advise(folder: Path) -> str:
     )
     if counts:
         suffix, count = counts.most_common(1)[0]
-        return f"it holds {count} {suffix} files: name them, {sanitise(folder.name)}/*{suffix}"
+        return f"it holds {count} {suffix} files: name them, {escape_unprintable(str(folder / '*'))}{suffix}"
     return "name the file that holds the table"
 
 
