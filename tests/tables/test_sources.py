@@ -44,7 +44,7 @@ def test_a_column_is_chosen_by_name():
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("pyarrow")
     frame = pandas.DataFrame({"word": WORDS, "old": [[1.0, 2.0]] * 3, "new": lists()})
-    same(uc.as_table(frame, column="new"))
+    same(uc.as_table(frame, tensor="new"))
     with pytest.raises(ValueError, match=r"several tables.*'old'.*'new'"):
         uc.as_table(frame)
 

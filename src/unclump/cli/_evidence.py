@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unclump._text import sanitise
-from unclump.cli._tables import read_lines, translate_advice
+from unclump.cli._tables import parse_number, read_lines, translate_advice
 from unclump.tables.comparison_figures import Figure, JudgedPairs, Labels, Retrieval
 from unclump.tables.files import FileError, Table, bad_rows, load
 
@@ -54,11 +54,8 @@ class _Rows:
         self.by_name = None if table.names is None else {name: i for i, name in reversed([*enumerate(table.names)])}
 
     def find(self, text: str) -> int:
-        if self.by_name is not None:
-            row = self.by_name.get(text, -1)
-        else:
-            row = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1
-        return self.numbers[row] if 0 <= row < self.count else -1
+        row = parse_number(text) if self.by_name is None else self.by_name.get(text)
+        return self.numbers[row] if row is not None and row < self.count else -1
 
 
 def _read_pairs(path: Path, rows: _Rows, seed: int) -> Evidence:
@@ -100,8 +97,8 @@ def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evid
         raise FileError(f"{sanitise(args.queries)}: query {bad[0].row} is {bad[0].fault}; drop such queries")
     pairs, left_out = set(), 0
     for where, (text, name) in _fields(path, 2):
-        query, row = int(text) if text.isascii() and text.isdigit() and len(text) < 19 else -1, rows.find(name)
-        if not 0 <= query < len(queries.points):
+        query, row = parse_number(text), rows.find(name)
+        if query is None or query >= len(queries.points):
             raise FileError(f"{where}: expected a query from 0 to {len(queries.points) - 1}, got '{sanitise(text)}'")
         if row < 0:
             left_out += 1

@@ -9,7 +9,7 @@ import torch
 
 from unclump._checks import check_choice
 from unclump._text import sanitise
-from unclump.cli._tables import read_lines
+from unclump.cli._tables import parse_number, read_lines
 from unclump.objectives import Objective, objective
 from unclump.tables.files import FileError, Table
 
@@ -72,8 +72,7 @@ def read_row_list(path: Path, table: Table) -> list[int]:
         rows_by_name[name].append(row)
     rows: set[int] = set()
     for line, text in enumerate(read_lines(path), start=1):
-        digits = text.strip().removeprefix("#")
-        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 19 else None
+        number = parse_number(text.strip().removeprefix("#"))
         where, quoted = f"{sanitise(path)}: line {line}", f"'{sanitise(text)}'"
         if text in rows_by_name:
             first = rows_by_name[text][0]

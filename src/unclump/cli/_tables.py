@@ -110,3 +110,8 @@ def read_lines(path: Path) -> list[str]:
         if not content:
             raise FileError("is empty; list one entry per line")
     return [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
+
+
+def parse_number(text: str) -> int | None:
+    """The number of a row or a query, or None if the text is none: plain digits, and no more than 64 bits hold."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None

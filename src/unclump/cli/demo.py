@@ -25,6 +25,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Print the table's measures before and after, and write the files."""
+    from unclump.tables.files import Table, save
+
     folder: Path = args.output
     folder.mkdir(parents=True, exist_ok=True)
     clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
@@ -35,8 +37,8 @@ def run(args: argparse.Namespace) -> None:
     after = _disperse(before)
     print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n")
     _print_measures(before, after)
-    _save(before, clumped)
-    _save(after, dispersed)
+    save(clumped, Table(before))
+    save(dispersed, Table(after))
     figure = _draw(before, after, folder / "before_after.png")
     _write_report(clumped, dispersed, page)
     print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n")
@@ -83,15 +85,6 @@ def _print_measures(before: "Tensor", after: "Tensor") -> None:
     print("\n".join(f"{name:<{width}}  {value:>12}  {other:>12}" for name, value, other in lines))
 
 
-def _save(table: "Tensor", path: Path) -> None:
-    import numpy as np
-
-    from unclump._atomic_write import replace_file
-
-    with replace_file(path) as file:
-        np.save(file, table.numpy())
-
-
 def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:
     """Draw both tables along the clump's axis, and their nearest angles; returns its address, or what is missing."""
     try:
@@ -119,10 +112,9 @@ def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:
 
 
 def _write_report(clumped: Path, dispersed: Path, page: Path) -> None:
-    from unclump._atomic_write import replace_file
+    from unclump.cli.report import write_page
     from unclump.report import report
     from unclump.tables.files import load
 
     command = shlex.join(["unclump", "report", clumped.name, dispersed.name, "-o", page.name])
-    with replace_file(page) as file:
-        file.write(report(load(clumped), load(dispersed), command=command).encode())
+    write_page(page, report(load(clumped), load(dispersed), command=command))

@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
         generator=torch.Generator().manual_seed(args.seed),
         progress=not args.quiet and sys.stderr.isatty(),
     )
-    _write(output, page)
+    write_page(output, page)
     if not args.quiet:
         print(sanitise(output))
 
@@ -127,7 +127,8 @@ def _read_labels(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
     return columns
 
 
-def _write(output: Path, page: str) -> None:
+def write_page(output: Path, page: str) -> None:
+    """Replace a page once the new one is complete."""
     from unclump._atomic_write import replace_file
     from unclump.tables.files._validation import prefix_errors
 

@@ -78,10 +78,17 @@ def select_nearest(
 
 def nearest_of_rows(x: Float[Tensor, "n d"], rows: Int[Tensor, " a"], *, k: int = 1) -> Int[Tensor, "a k"]:
     """The row numbers of the k nearest others of some rows of a table, nearest first; no gradient."""
-    near, _ = nearest(x[rows], x, k=k + 1)
+    return without_itself(nearest(x[rows], x, k=k + 1)[0], rows)
+
+
+def without_itself(near: Int[Tensor, "a m"], rows: Int[Tensor, " a"]) -> Int[Tensor, "a k"]:
+    """The nearest of each of these rows, less the row itself, or less the farthest where it is not among them.
+
+    It may not be, where others coincide with it.
+    """
     itself = near == rows.unsqueeze(1)
-    itself[:, -1] |= ~itself.any(dim=1)  # where others coincide with a row, it may not be among its own neighbours
-    return near[~itself].view(len(rows), k)
+    itself[:, -1] |= ~itself.any(dim=1)
+    return near[~itself].view(len(rows), near.shape[1] - 1)
 
 
 def _fake(

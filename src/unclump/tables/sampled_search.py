@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float32, Float64, Int
 from torch import Tensor
 
-from unclump.ops.nearest import nearest
+from unclump.ops.nearest import nearest, without_itself
 
 Interval = tuple[float, float]
 
@@ -47,10 +47,7 @@ class SampledSearch:
 
     def neighbours(self) -> Int[Tensor, "m k"]:
         """The numbers of the nearest others, nearest first."""
-        itself = self._index == self._numbers.unsqueeze(1)
-        itself[:, -1] |= ~itself.any(dim=1)  # where others coincide with a row, it may not be among its own neighbours
-        order = itself.int().argsort(dim=1, stable=True)
-        return self._index.gather(1, order)[:, : self._k]
+        return without_itself(self._index, self._numbers)
 
 
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:

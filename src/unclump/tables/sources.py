@@ -18,14 +18,14 @@ _EXPECTED = (
 )
 
 
-def as_table(source: Any, *, column: str | None = None, sentences: Sequence[str] | None = None) -> Table:
+def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str] | None = None) -> Table:
     """The points, and the names if there are any, of what other libraries call a table.
 
     Args:
         source: A tensor or NumPy array; a `Table`; an `nn.Embedding`; a data frame of pandas or polars, or a dataset of
             Hugging Face, with one column of lists or many columns of numbers; a FAISS index that can reconstruct its
             vectors; a SentenceTransformer, with `sentences`.
-        column: Of a data frame or dataset with several: the column of lists, or the prefix of those of numbers.
+        tensor: Of a data frame or dataset with several: the column of lists, or the prefix of those of numbers.
         sentences: What a model encodes. They are the names of the rows.
 
     Example:
@@ -49,7 +49,7 @@ def as_table(source: Any, *, column: str | None = None, sentences: Sequence[str]
         raise TypeError(f"expected {_EXPECTED}, got the path of a file; read it with unclump.load")
     if hasattr(source, "encode"):
         raise ValueError(f"expected sentences for {type(source).__name__} to encode, got none; pass sentences=[...]")
-    return _read_arrow(_to_arrow(source), column)
+    return _read_arrow(_to_arrow(source), tensor)
 
 
 def _encode(model: Any, sentences: Sequence[str]) -> Table:
@@ -70,7 +70,7 @@ def _to_arrow(source: Any) -> Any:
     return pyarrow().table(source)
 
 
-def _read_arrow(table: Any, column: str | None) -> Table:
-    columns, names = choose_columns(table.schema, table.num_rows, column), choose_names_column(table.schema)
+def _read_arrow(table: Any, tensor: str | None) -> Table:
+    columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
     points, labels = read_columns(table.to_batches(), table.num_rows, columns, names, table.nbytes)
     return Table(points, labels)
