@@ -95,7 +95,8 @@ def keep(points: np.ndarray, seed: int, how: str) -> None:
     n, d = points.shape
     current = catalogue.read(catalogue.SHIPPED, n, d)
     angle, bound = minimal_angle(points), best_bound(n, d)
-    record = catalogue.Record(angle, bound.angle, bound.name, seed, f"unclump code {n} {d} {how}")
+    command = f"unclump code {n} {d} {how}"
+    record = catalogue.Record(angle, bound.angle, bound.name, seed, command, catalogue.today())
     if catalogue.save_if_better(catalogue.SHIPPED, points, record):
         gain = "" if current is None else f", {math.degrees(angle - current.record.angle):+.3g}"
         moment = time.strftime("%Y-%m-%d %H:%M")

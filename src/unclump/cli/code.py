@@ -127,7 +127,7 @@ def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
         if (value := getattr(args, name)) is not None
     )
     command = f"unclump code {n} {d} --fresh --seed {args.seed}{budget}"
-    record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command)
+    record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command, catalogue.today())
     folder = catalogue.user_folder()
     return folder if catalogue.save_if_better(folder, code.points.numpy(), record) else ""
 
@@ -149,6 +149,8 @@ def summarise(code: "Code") -> dict[str, Any]:
     }
     if n <= 5000 and code.energy is None:  # slow for more points; codes of least energy have no contacts
         result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
+    if n <= 1000 and code.energy is None and code.symmetry is not None:
+        result |= {"symmetry": code.symmetry.name, "symmetry_order": code.symmetry.order}
     if code.published is not None and code.energy is None:
         result |= {"published_degrees": code.published.degrees, "published_by": code.published.source}
     if code.energy is not None:
@@ -174,6 +176,8 @@ def _table(code: "Code") -> str:
         rows.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
     if "contacts" in summary:
         rows.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
+    if "symmetry" in summary:
+        rows.append(("symmetry", str(code.symmetry)))
     if "energy" in summary:
         rows.append(("energy", f"{summary['energy']:.12g}"))
     return "\n".join(f"{name:<16}{value}" for name, value in rows)

@@ -17,6 +17,7 @@ from unclump.codes.catalogue.published import Published, published
 from unclump.codes.constructions.exact import ExactCode, exact_code, exact_subset
 from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.search.solver import Solution, minimal_energy, solve
+from unclump.codes.symmetry import Symmetry, symmetry
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
 
@@ -71,6 +72,14 @@ class Code:
         n, graph = len(self.points), contacts(_both_directions(self.points.numpy()))
         pairs = np.sort(graph.pairs % n, axis=1)
         return Contacts(np.unique(pairs, axis=0), np.unique(graph.rattlers % n))
+
+    @cached_property
+    def symmetry(self) -> Symmetry | None:
+        """The isometries that permute the points, without the rattlers; of lines, both directions of each.
+
+        None where it takes too long to find them.
+        """
+        return symmetry(_both_directions(self.points.numpy()) if self.antipodal else self.points.numpy())
 
 
 def spherical_code(

@@ -1,10 +1,11 @@
 """The catalogue of codes found by search.
 
-One zip archive per dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, its upper bound, and
-the seed and command that found it. The package ships a catalogue; codes that a user improves go to the user's folder,
-and the better of the two is used. An entry whose points do not have the angle stated in the index is ignored.
+One zip archive per dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, its upper bound, the
+seed and command that found it, and the day. The package ships a catalogue; codes that a user improves go to the user's
+folder, and the better of the two is used. An entry whose points do not have the angle stated in the index is ignored.
 """
 
+import datetime
 import io
 import json
 import math
@@ -38,6 +39,8 @@ class Record:
     bound_name: str
     seed: int
     command: str
+    improved: str = ""
+    """The day on which it was found, such as "2026-11-17"; "" if that was not written down."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,11 @@ class Entry:
 
     points: Float[np.ndarray, "n d"]
     record: Record
+
+
+def today() -> str:
+    """The date, as records have it."""
+    return datetime.date.today().isoformat()
 
 
 def user_folder() -> Path:

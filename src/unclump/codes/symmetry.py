@@ -1,0 +1,150 @@
+r"""The symmetry group of a code: the isometries that permute its points.
+
+An isometry is known by the images of a *base* :math:`b_1, \ldots, b_d`, points that span the space. Images are tried
+one after the other; each must have the cosines of its original with those before. The order of the group is a product
+over the base, of the orbits under the isometries that fix the points before:
+
+.. math:: |G| = \prod_i |\{g(b_i) : g \in G,\ g(b_1) = b_1, \ldots, g(b_{i-1}) = b_{i-1}\}|
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from unclump.codes.verify import contacts
+
+_MOST_TRIALS = 20_000  # images of points; high-dimensional codes with few different angles may need more
+
+
+@dataclass(frozen=True)
+class Symmetry:
+    """A finite group of isometries.
+
+    Attributes:
+        order: How many they are.
+        name: In three dimensions, by Schoenflies; "" in others.
+    """
+
+    order: int
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.name}, order {self.order}" if self.name else f"order {self.order}"
+
+
+def symmetry(points: Float[np.ndarray, "n d"], *, tolerance: float = 1e-7) -> Symmetry | None:
+    """The symmetry group of a code without its rattlers, in the space that it spans.
+
+    Args:
+        points: Unit rows.
+        tolerance: How far an image may be from a point of the code.
+
+    Returns:
+        The group, or None where it takes too long to tell.
+
+    Example:
+        >>> from unclump.codes.symmetry import symmetry
+        >>> print(symmetry(np.concatenate([np.eye(3), -np.eye(3)])))
+        Oh, order 48
+    """
+    x = np.delete(points, contacts(points).rattlers, axis=0)
+    if len(x) == 0:
+        return Symmetry(1, "C1" if points.shape[1] == 3 else "")
+    try:
+        isometries = _Isometries(x, tolerance)
+        if isometries.rank == 3 == x.shape[1]:
+            elements = np.stack([isometries.matrix(images) for images in isometries.extend([])])
+            return Symmetry(len(elements), schoenflies(elements))
+        return Symmetry(isometries.order(), "")
+    except TimeoutError:
+        return None
+
+
+class _Isometries:
+    """The isometries that permute points, as lists of the images of a base."""
+
+    def __init__(self, x: Float[np.ndarray, "n d"], tolerance: float) -> None:
+        self.x, self.tolerance, self.trials = x, tolerance, 0
+        self.cosines = x @ x.T
+        self.profiles = np.sort(self.cosines, axis=1)
+        self.rank = int(np.linalg.matrix_rank(x, tol=1e-6))
+        self.base = self._choose_base()
+        self.coordinates = x @ np.linalg.pinv(x[self.base])  # of all points, by those of the base
+
+    def _choose_base(self) -> list[int]:
+        """Independent points. Those that are near each other leave fewest choices for their images."""
+        base = [min(range(len(self.x)), key=lambda i: int(self._alike(i).sum()))]
+        while len(base) < self.rank:
+            span = np.linalg.qr(self.x[base].T)[0]
+            heights = np.linalg.norm(self.x - self.x @ span @ span.T, axis=1)
+            nearness = self.cosines[base].sum(axis=0)
+            base.append(int(np.where(heights > heights.max() / 2, nearness, -np.inf).argmax()))
+        return base
+
+    def _alike(self, i: int) -> Bool[np.ndarray, " n"]:
+        """Which points have the same cosines with all others."""
+        alike: Bool[np.ndarray, " n"] = np.abs(self.profiles - self.profiles[i]).max(axis=1) < self.tolerance
+        return alike
+
+    def order(self) -> int:
+        """How many isometries there are."""
+        orbits = []
+        for i in range(self.rank):
+            fixed = self.base[:i]
+            images = self._images(fixed)
+            orbits.append(sum(next(self.extend([*fixed, j]), None) is not None for j in images))
+        return math.prod(orbits)
+
+    def extend(self, images: list[int]) -> Iterator[list[int]]:
+        """All isometries that take the first points of the base to these."""
+        if len(images) < self.rank:
+            for j in self._images(images):
+                yield from self.extend([*images, j])
+        elif self._permutes(images):
+            yield images
+
+    def _images(self, images: list[int]) -> list[int]:
+        """Points that have the cosines with these images that the next point of the base has with the points before."""
+        self.trials += 1
+        if self.trials > _MOST_TRIALS:
+            raise TimeoutError
+        new = self.base[len(images)]
+        candidates = self._alike(new)
+        for original, image in zip(self.base, images, strict=False):
+            candidates &= np.abs(self.cosines[image] - self.cosines[original, new]) < self.tolerance
+        return [int(j) for j in np.flatnonzero(candidates)]
+
+    def _permutes(self, images: list[int]) -> bool:
+        """Whether the isometry takes every point to one of the points."""
+        y = self.coordinates @ self.x[images]
+        distances = np.linalg.norm(y - self.x[(y @ self.x.T).argmax(axis=1)], axis=1)
+        return bool(distances.max() < self.tolerance * self.rank)
+
+    def matrix(self, images: list[int]) -> Float[np.ndarray, "d d"]:
+        """The isometry as a matrix that rows are multiplied by."""
+        matrix: Float[np.ndarray, "d d"] = np.linalg.pinv(self.x[self.base]) @ self.x[images]
+        return matrix
+
+
+def schoenflies(elements: Float[np.ndarray, "k 3 3"]) -> str:
+    """The name of a point group by Schoenflies, such as "D3h" or "Ih"."""
+    is_rotation = np.linalg.det(elements) > 0
+    traces = np.trace(elements, axis1=1, axis2=2)
+    rotations, mirrors = int(is_rotation.sum()), int((~is_rotation & (traces > 1 - 1e-3)).sum())
+    turns = np.arccos(np.clip((traces[is_rotation] - 1) / 2, -1, 1))
+    m = max(round(2 * math.pi / turn) if turn > 1e-3 else 1 for turn in turns)  # of the axis with the most
+    polyhedral = {(12, 3): "T", (24, 4): "O", (60, 5): "I"}.get((rotations, m))
+    proper = polyhedral or (f"C{m}" if rotations == m else f"D{m}")
+    if rotations == len(elements):
+        return proper
+    if polyhedral:
+        has_inversion = bool((~is_rotation & (traces < -3 + 1e-3)).any())
+        return f"{polyhedral}{'h' if has_inversion else 'd'}"
+    if proper == "C1":
+        return "Cs" if mirrors else "Ci"
+    if proper[0] == "C":
+        return {0: f"S{2 * m}", 1: f"C{m}h"}.get(mirrors, f"C{m}v")
+    return f"D{m}h" if mirrors > m else f"D{m}d"

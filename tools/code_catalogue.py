@@ -1,0 +1,58 @@
+"""Write docs/code_catalogue.md: every entry of the catalogue, with what its coordinates say.
+
+python tools/code_catalogue.py [--check]
+"""
+
+import argparse
+import math
+import sys
+from pathlib import Path
+
+from unclump.codes import catalogue, spherical_code
+
+PAGE = Path(__file__).parent.parent / "docs/code_catalogue.md"
+
+INTRODUCTION = """# The catalogue
+
+Written by `python tools/code_catalogue.py` from the coordinates that the package ships: the smallest angle, no more
+than which an upper bound allows, both in degrees; the pairs in contact, and the points that nothing holds in place; the
+symmetry group of the others, in three dimensions by its name; the day the entry was last improved, where it was written
+down; and the command, which other machines and versions need not end at the same code. Sizes with a
+[closed form](codes.md) are not listed: they need no entry. `unclump code N D --improve` searches for better ones."""
+
+HEAD = """| n | angle | upper bound | contacts | rattlers | symmetry | improved | command |
+| ---: | ---: | ---: | ---: | ---: | --- | --- | --- |"""
+
+
+def row(n, d, record):
+    code = spherical_code(n, d)
+    group = "not determined" if code.symmetry is None else code.symmetry
+    return (
+        f"| {n} | {math.degrees(code.min_angle):.9f} | {math.degrees(code.upper_bound):.6f} "
+        f"| {len(code.contacts.pairs)} | {len(code.contacts.rattlers)} | {group} | {record.improved} "
+        f"| `{record.command.removeprefix(f'unclump code {n} {d} ')}` |"
+    )
+
+
+def page():
+    sections = [INTRODUCTION]
+    for d, path in sorted((int(path.stem), path) for path in catalogue.SHIPPED.glob("*.zip")):
+        rows = [row(n, d, record) for n, record in sorted(catalogue.read_index(path).items())]
+        sections.append(f"## {d} dimensions\n\n{HEAD}\n" + "\n".join(rows))
+    return "\n\n".join(sections) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="only say whether the page is what it should be")
+    chosen = parser.parse_args()
+    text = page()
+    if chosen.check:
+        sys.exit(
+            0 if PAGE.read_text() == text else "docs/code_catalogue.md is out of date: run tools/code_catalogue.py"
+        )
+    PAGE.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
