@@ -14,6 +14,8 @@ import torch
 from unclump import Gaussian, Laplace, Riesz
 from unclump import _library as library
 from unclump.codes.search.loops import anneal, energy, polish, smallest_squared_chord, soft_maximum, solve_skyline
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.restart import CodeSearch
 from unclump.codes.search.solver import minimal_energy, solve
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
@@ -167,6 +169,19 @@ def test_polish_never_worsens():
         before = least_angle(x)
         polish(x, 1.25, 20, GO)
         assert least_angle(x) >= before
+
+
+@pytest.mark.parametrize(("n", "d", "seed"), [(33, 10, 1), (40, 8, 0), (28, 9, 2), (40, 6, 3)])
+def test_a_polished_code_in_many_dimensions_has_arrived(n, d, seed):
+    """There, codes are seldom held by as many contacts as they have coordinates, and first-order steps come to rest."""
+    code = Candidate(random_points(n, d, seed), 0.0)
+    search = CodeSearch(n, d, seed, None, math.inf)
+    search._anneal(code, (32.0, 50, 1e-3), GO)
+    search.improve(code, GO, rounds=4)
+    before = least_angle(code.points)
+    for _ in range(3):
+        polish(code.points, 1.25, 200, GO, margin=3e-6)
+    assert least_angle(code.points) < before + 1e-11
 
 
 def test_annealing_takes_coinciding_points_apart():

@@ -92,7 +92,7 @@ def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float
     return _call("minimise_overlap", "piididp", *_rows(x), square, iterations, tolerance, _address(stop))
 
 
-def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool = False) -> float:
+def polish(x: Points, reach: float, steps: int, stop: Flag, *, margin: float = 3e-3, antipodal: bool = False) -> float:
     """Improve a code to full precision by an interior-point method; if no step improves it, leave it unchanged.
 
     Args:
@@ -101,6 +101,8 @@ def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool =
             allow, it stops: call it again.
         steps: Maximum number; near an optimum, 25 are enough.
         stop: Nonzero to stop early.
+        margin: How much of the smallest squared chord is given up at first. The more, the farther the code may go; with
+            1e-6 it stays at the optimum that it is near. Without compiled loops it always does.
         antipodal: Rows are lines, of which the smaller angle counts.
 
     Returns:
@@ -108,7 +110,7 @@ def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool =
     """
     if not has_native():
         return reference.polish(x, reach, steps, stop, antipodal=antipodal)
-    return _call("polish", "piiidip", *_rows(x), int(antipodal), reach, steps, _address(stop))
+    return _call("polish", "piiiddip", *_rows(x), int(antipodal), reach, margin, steps, _address(stop))
 
 
 def smallest_squared_chord(x: Points, *, antipodal: bool = False) -> float:

@@ -34,7 +34,8 @@ _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
-_REACH, _STEPS, _ROUNDS = 1.25, 50, 4
+_REACH, _STEPS, _ROUNDS = 1.25, 100, 4
+_MARGINS = (3e-3, 3e-6)  # a polish that may leave the code for a better one near it, and one that stays
 _WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
 CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, or once per restart
 
@@ -186,7 +187,9 @@ class CodeSearch:
     def _polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
         square = smallest_squared_chord(code.points)
         for _ in range(rounds):
-            last, square = square, polish(code.points, _REACH, _STEPS, flag)
+            last = square
+            for margin in _MARGINS[:rounds]:
+                square = polish(code.points, _REACH, _STEPS, flag, margin=margin)
             if square < last * (1 + 1e-14):
                 break
         code.score = angle_of_squared_chord(square)

@@ -69,9 +69,10 @@ UNCLUMP_EXPORT double unclump_codes_anneal_orbits(double* points, Index orbits, 
 }
 
 // Of lines if `antipodal` is not zero.
-UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, Index antipodal, double reach, Index steps,
-                                           const unsigned char* stop) {
-    return improve(points, n, d, [&](Columns& x) { return polish(x, rows_of(antipodal), reach, steps, Stop{stop}); });
+UNCLUMP_EXPORT double unclump_codes_polish(double* points, Index n, Index d, Index antipodal, double reach,
+                                           double margin, Index steps, const unsigned char* stop) {
+    return improve(points, n, d,
+                   [&](Columns& x) { return polish(x, rows_of(antipodal), reach, margin, steps, Stop{stop}); });
 }
 
 UNCLUMP_EXPORT double unclump_codes_smallest_squared_chord(const double* points, Index n, Index d, Index antipodal) {

@@ -5,8 +5,10 @@
 //
 //     ( [H 0; 0 0] + [A, -1]^T D [A, -1] ) (delta, dtau) = ( -A^T mu / s, 1^T mu / s - 1 ).
 //
-// H is the Lagrangian's Hessian on the product of spheres, made convex if the matrix is indefinite. Slacks are computed
-// from the points, never extrapolated.
+// H is the Lagrangian's Hessian on the product of spheres, made more convex as long as the matrix is indefinite, by no
+// more than that takes. Slacks are computed from the points, never extrapolated. A step must lower the barrier function
+// -tau - mu sum log s, and mu falls when little is left to gain: otherwise a code that is no vertex of its constraints,
+// as most are in many dimensions, comes to rest where no step keeps its slacks, before it has arrived.
 //
 // Every point has t = d - 1 unknowns, along an orthonormal basis of its tangent space: the first columns of the
 // reflection I - p (x + sign e_d)^T, with p = (x + sign e_d) / (1 + |x_d|) and sign that of x_d, which takes x to
@@ -23,8 +25,9 @@ namespace unclump::codes {
 
 class Polish {
   public:
-    // Pairs within `reach` times the smallest chord are constraints.
-    Polish(const Columns& x, Rows rows, double reach, double smallest_square)
+    // Pairs within `reach` times the smallest chord are constraints. At first, tau is below them by the part `margin`:
+    // the larger it is, the farther the points may go.
+    Polish(const Columns& x, Rows rows, double reach, double margin, double smallest_square)
         : y_(x),
           poles_(x.n, x.d),
           n_(x.n),
@@ -33,8 +36,9 @@ class Polish {
           pairs_(near_pairs(x, 1 - reach * reach * smallest_square / 2, rows)),
           signs_(signs(rows)),
           matrix_(row_starts()),
-          tau_(0.997 * smallest_square / 2),
+          tau_((1 - margin) * smallest_square / 2),
           slack_(slacks(y_, tau_)),
+          gains_(pairs_.count()),
           gradients_(pairs_.count() * 2 * t_),
           step_(matrix_.rows()) {
         double inverses = 0;
@@ -51,18 +55,21 @@ class Polish {
         const Columns moves = to_space();
         const double move = longest(moves), tau_change = step_[n_ * t_];
         if (!(0 < move && move < infinity<double>)) return false;
+        const double before = barrier(slack_, tau_), slope = barrier_slope();
         Columns trial(n_, d_);
-        std::vector<double> trial_slack;
         primal_size_ = std::fmin(1, max_move / move);
-        for (int attempt = 0; attempt < 12; ++attempt, primal_size_ *= 0.6) {
+        for (int attempt = 0; attempt < kAttempts; ++attempt, primal_size_ *= 0.5) {
             add_scaled(y_, primal_size_, moves, trial);
             normalise(trial);
-            trial_slack = slacks(trial, tau_ - primal_size_ * tau_change);
+            const double trial_tau = tau_ - primal_size_ * tau_change;
+            const std::vector<double> trial_slack = slacks(trial, trial_tau);
             if (!keeps_slack(trial_slack)) continue;
-            step_multipliers(tau_change);
+            if (!(barrier(trial_slack, trial_tau) <= before + kDecrease * primal_size_ * slope + kLastDigit)) continue;
+            step_multipliers();
             y_ = trial;
             slack_ = trial_slack;
-            tau_ -= primal_size_ * tau_change;
+            tau_ = trial_tau;
+            is_settled_ = -slope < kSettled * mu_ * pairs_.count();
             return true;
         }
         return false;
@@ -70,14 +77,17 @@ class Polish {
 
     // After a step: whether it converged, or a pair outside the constraints came too close; chooses mu for the next.
     bool is_done(double smallest_square) {
-        const double gap = std::inner_product(slack_.begin(), slack_.end(), multiplier_.begin(), 0.0) / slack_.size();
-        mu_ = gap * (std::fmin(primal_size_, dual_size_) > 0.7 ? 0.1 : 0.5);
-        return gap < 1e-17 || smallest_square / 2 < tau_;
+        if (is_settled_) mu_ *= primal_size_ == 1 && dual_size_ == 1 ? 0.02 : 0.2;
+        return mu_ < kLastMu || smallest_square / 2 < tau_;
     }
 
   private:
     static constexpr double kRounding = 1e-13;
     static constexpr double kRegularisation = 1e-9;  // on the diagonal: keeps points without contacts in place
+    static constexpr double kDecrease = 1e-4;        // of the barrier, as a part of what its slope promises
+    static constexpr double kLastDigit = 1e-16, kLastMu = 1e-18;
+    static constexpr double kSettled = 0.1;  // what is left to gain, in units of mu a pair
+    static constexpr int kAttempts = 20;
 
     // The second point of a pair is the later one; tau, in the last row, meets all.
     std::vector<Index> row_starts() const {
@@ -111,9 +121,22 @@ class Polish {
         return true;
     }
 
+    double barrier(const std::vector<double>& slack, double tau) const {
+        double logarithms = 0;
+        for (const double one : slack) logarithms += std::log(one);
+        return -tau - mu_ * logarithms;
+    }
+
+    // Of the barrier along the step.
+    double barrier_slope() const {
+        double slope = step_[n_ * t_];
+        for (Index e = 0; e < pairs_.count(); ++e) slope -= mu_ * gains_[e] / slack_[e];
+        return slope;
+    }
+
     double* gradient(Index pair, Index end) { return gradients_.data() + (2 * pair + end) * t_; }
 
-    // With `convexity` one, the Lagrangian's Hessian is shifted to be positive semidefinite.
+    // With `convexity` one, the Lagrangian's Hessian is shifted to be positive semidefinite, with less by less.
     void assemble(double convexity) {
         const Index last = n_ * t_;
         matrix_.clear();
@@ -170,11 +193,12 @@ class Polish {
         return moves;
     }
 
-    // The step of points and tau; false if the system is indefinite even when made convex.
+    // The step of points and tau, and what the slacks gain by it to first order; false if the system is indefinite even
+    // when made convex.
     bool solve() {
         find_poles();
         bool is_solvable = false;
-        for (const double convexity : {0.0, 1.0}) {
+        for (const double convexity : {0.0, 1.0 / 256, 1.0 / 64, 1.0 / 16, 1.0 / 4, 1.0}) {
             assemble(convexity);
             is_solvable = matrix_.factorise(kRounding);
             if (is_solvable) break;
@@ -191,20 +215,22 @@ class Polish {
         });
         step_[n_ * t_] -= 1;
         matrix_.solve(step_.data());
+        pairs_.visit([&](Index i, Index j, Index e) {
+            gains_[e] = step_[n_ * t_];
+            for (Index a = 0; a < t_; ++a)
+                gains_[e] -= gradient(e, 0)[a] * step_[i * t_ + a] + gradient(e, 1)[a] * step_[j * t_ + a];
+        });
         return true;
     }
 
-    // Towards mu / s - D (dtau - A delta), as far as the multipliers stay positive.
-    void step_multipliers(double tau_change) {
+    // Towards (mu - l gain) / s, as far as the multipliers stay positive.
+    void step_multipliers() {
         std::vector<double> change(pairs_.count());
         dual_size_ = 1;
-        pairs_.visit([&](Index i, Index j, Index e) {
-            double along = tau_change;
-            for (Index a = 0; a < t_; ++a)
-                along -= gradient(e, 0)[a] * step_[i * t_ + a] + gradient(e, 1)[a] * step_[j * t_ + a];
-            change[e] = (mu_ - multiplier_[e] * along) / slack_[e] - multiplier_[e];
+        for (Index e = 0; e < pairs_.count(); ++e) {
+            change[e] = (mu_ - multiplier_[e] * gains_[e]) / slack_[e] - multiplier_[e];
             if (change[e] < 0) dual_size_ = std::fmin(dual_size_, -0.99 * multiplier_[e] / change[e]);
-        });
+        }
         for (Index e = 0; e < pairs_.count(); ++e) multiplier_[e] += dual_size_ * change[e];
     }
 
@@ -214,12 +240,13 @@ class Polish {
     std::vector<double> signs_;
     Skyline matrix_;
     double tau_, mu_ = 0, primal_size_ = 1, dual_size_ = 1;
-    std::vector<double> slack_, multiplier_, gradients_, step_;
+    bool is_settled_ = false;
+    std::vector<double> slack_, multiplier_, gains_, gradients_, step_;
 };
 
 // Improves a code of unit points, or of lines, in place, or leaves it unchanged; returns the smallest squared chord.
 // If other pairs come closer than those within reach allow, it stops: call it again.
-inline double polish(Columns& x, Rows rows, double reach, Index steps, Stop stop) {
+inline double polish(Columns& x, Rows rows, double reach, double margin, Index steps, Stop stop) {
     double best = smallest_squared_chord(x, rows);
     if (!(best >= 1e-12)) return best;  // coinciding points have no gradient
     std::vector<Index> order(x.n);
@@ -228,7 +255,7 @@ inline double polish(Columns& x, Rows rows, double reach, Index steps, Stop stop
     Columns sorted(x.n, x.d);
     for (Index k = 0; k < x.d; ++k)
         for (Index i = 0; i < x.n; ++i) sorted[k][i] = x[k][order[i]];
-    Polish method(sorted, rows, reach, best);
+    Polish method(sorted, rows, reach, margin, best);
     const double max_move = (reach - 1) * std::sqrt(best) / 4;
     for (Index step = 0; step < steps && !stop && method.advance(max_move); ++step) {
         const double square = smallest_squared_chord(method.points(), rows);
