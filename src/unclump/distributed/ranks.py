@@ -18,7 +18,7 @@ import torch.distributed as dist
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump._precision import add_rows
+from unclump.ops.add_rows import add_rows
 
 Group = Any  # a torch.distributed.ProcessGroup, which torch has only where it was built with it
 
