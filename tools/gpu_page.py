@@ -148,15 +148,29 @@ def calculated(found):
     return table([*head, "textbook: bytes", "memory", "at the limit"], rows)
 
 
-def measured():
-    path = ROOT / "results" / "gpu.json"
+def measured(path):
+    """The table of what benchmarks/gpu.py wrote."""
     if not path.exists():
         return "No measurement on a GPU is in this repository yet."
     found = json.loads(path.read_text())
-    head = ["", "unclump, ms", "reference, ms", "textbook, ms", "unclump, MB", "textbook, MB"]
-    rows = [[name, *(row.get(key, "–") for key in ("ours", "reference", "textbook", "memory", "textbook memory"))]
-            for name, row in found["rows"].items()]  # fmt: skip
-    return f"Measured on {found['device']}:\n\n{table(head, rows)}"
+    names = list(dict.fromkeys(side for row in found["rows"] for side in row["sides"]))
+    head = ["milliseconds / MB", *names, "of the product", "of the copy"]
+    rows = []
+    for row in found["rows"]:
+        sides, ours = row["sides"], row["sides"]["ours"]
+        parts = ["–", "–"] if ours is None else [f"{ours[part]:.0%}" for part in ("product", "copy")]
+        name = f"{row['name']}, {row['n']:,} x {row['d']:,}"
+        rows.append([name, *(time_and_memory(sides, side) for side in names), *parts])
+    return f"Measured on {found['device']}, torch {found['torch']}:\n\n{table(head, rows)}"
+
+
+def time_and_memory(sides, side):
+    if side not in sides:
+        return "–"
+    if sides[side] is None:
+        return "no memory"
+    memory = sides[side]["MB"]
+    return f"{sides[side]['ms']:.3g} / " + ("–" if memory is None else f"{memory:.3g}")
 
 
 def page():
@@ -168,7 +182,8 @@ def page():
 ### Compiled (triton {found["triton"]})
 
 Registers of a thread / bytes spilled / KiB of shared memory / part of the warps that a processor can hold / products of
-all instructions in the innermost loop (T: tensor cores, F: fused multiply-add).
+all instructions in the innermost loop (T: tensor cores, F: fused multiply-add). Atomic instructions, of all kernels
+together: {sum(one["atomics"] for one in found["kernels"])}.
 
 {compiled(found)}
 
@@ -178,7 +193,7 @@ all instructions in the innermost loop (T: tensor cores, F: fused multiply-add).
 
 ### Measured
 
-{measured()}
+{measured(ROOT / "results" / "gpu.json")}
 
 {END}{after}"""
 
