@@ -63,7 +63,12 @@ def test_parts_of_the_columns_are_added(n):
     check(x, Riesz(1.0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("kernel", [Riesz(1.0), pytest.param(Gaussian(2.0), marks=pytest.mark.deep)], ids=repr)
+@pytest.mark.usefixtures("three_parts")
+def test_parts_of_several_sets_are_kept_apart():
+    check(table(3, 40, 4), Gaussian(2.0))  # for which tiles without coinciding points are far
+
+
+@pytest.mark.parametrize("kernel", [Riesz(1.0), Gaussian(2.0)], ids=repr)  # by near tiles alone, and by far ones
 def test_weights_on_both_sides_other_points_and_itself(kernel):
     x, y = table(2, 19, 3), table(2, 21, 3, seed=1)
     seeded = torch.Generator().manual_seed(2)
