@@ -20,9 +20,10 @@ from unclump.ops.project import unit_rows, unit_rows_backward
 
 
 class Case(NamedTuple):
-    """Name -> a call without arguments, with which its result is compared; and the least work, of all that is known."""
+    """An objective or an operation: who computes it, and the least work that there is."""
 
     sides: dict
+    """Name -> a call without arguments."""
     flops: float
     """Of matrix products."""
     bytes: float

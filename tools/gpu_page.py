@@ -157,20 +157,21 @@ def measured(path):
     head = ["milliseconds / MB", *names, "of the product", "of the copy"]
     rows = []
     for row in found["rows"]:
-        sides, ours = row["sides"], row["sides"]["ours"]
+        ours = row["sides"]["ours"]
         parts = ["–", "–"] if ours is None else [f"{ours[part]:.0%}" for part in ("product", "copy")]
         name = f"{row['name']}, {row['n']:,} x {row['d']:,}"
-        rows.append([name, *(time_and_memory(sides, side) for side in names), *parts])
+        rows.append([name, *(time_and_memory(row, side) for side in names), *parts])
     return f"Measured on {found['device']}, torch {found['torch']}:\n\n{table(head, rows)}"
 
 
-def time_and_memory(sides, side):
-    if side not in sides:
+def time_and_memory(row, side):
+    if side not in row["sides"]:
         return "–"
-    if sides[side] is None:
+    one = row["sides"][side]
+    if one is None:
         return "no memory"
-    memory = sides[side]["MB"]
-    return f"{sides[side]['ms']:.3g} / " + ("–" if memory is None else f"{memory:.3g}")
+    memory = "–" if one["MB"] is None else f"{one['MB']:.3g}"
+    return f"{one['ms']:.3g} / {memory}" + (", differs" if side in row["differs"] else "")
 
 
 def page():

@@ -94,7 +94,7 @@ def test_a_side_without_memory_is_left_out_and_said_to_be(benchmark, tmp_path, m
     case = benchmark.all_cases.__globals__["Case"]
     cases = [("one", case({"ours": lambda: 1, "textbook": fail}, 1.0, 1.0)), ("two", case({"ours": fail}, 1.0, 1.0))]
     monkeypatch.setattr(benchmark, "all_cases", lambda n, d, device: cases)
-    benchmark.main(["--dry", "--repeats", "2", "--output", str(tmp_path / "gpu.json")])
+    assert not benchmark.main(["--dry", "--repeats", "2", "--output", str(tmp_path / "gpu.json")])
     first, second = capsys.readouterr().out.splitlines()
     assert "textbook no memory" in first
     assert second.endswith("ours no memory")
@@ -102,10 +102,17 @@ def test_a_side_without_memory_is_left_out_and_said_to_be(benchmark, tmp_path, m
     assert page.splitlines()[-1] == "| two, 40 x 8 | no memory | – | – | – |"
 
 
-def test_sides_that_differ_are_not_timed(benchmark):
+def test_sides_that_differ_are_said_to(benchmark, tmp_path, monkeypatch, capsys):
     one, other = (torch.ones(2), torch.ones(2)), (torch.full((2,), 1.01), torch.ones(2))
-    with pytest.raises(AssertionError, match="Energy, value"):
-        benchmark.agreeing("Energy", {"ours": lambda: one, "textbook": lambda: other})
+    case = benchmark.all_cases.__globals__["Case"]
+    cases = [("Energy", case({"ours": lambda: one, "reference": lambda: one, "textbook": lambda: other}, 1.0, 1.0))]
+    monkeypatch.setattr(benchmark, "all_cases", lambda n, d, device: cases)
+    assert benchmark.main(["--dry", "--repeats", "1", "--output", str(tmp_path / "gpu.json")])
+    printed = capsys.readouterr().out
+    assert "textbook differs: Energy, value: Tensor-likes are not close!" in printed
+    assert "reference differs" not in printed
+    page = load("tools/gpu_page.py").measured(tmp_path / "gpu.json")
+    assert page.splitlines()[-1].count("differs") == 1
 
 
 def test_the_benchmark_says_that_it_needs_a_gpu():

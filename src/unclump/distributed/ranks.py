@@ -237,7 +237,7 @@ class Ranks(Alone):
     def add_back(
         self, gradient: Float[Tensor, "n d"], numbers: Int[Tensor, " m"], values: Float[Tensor, "m d"]
     ) -> Float[Tensor, "n d"]:
-        order = numbers.argsort()
+        order = numbers.argsort(stable=True)  # sums have one order
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)
         leaving = torch.bincount(torch.searchsorted(ends, numbers, right=True), minlength=self.size)
         arriving = self._each(leaving)[:, self.rank].tolist()
