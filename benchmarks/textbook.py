@@ -154,3 +154,17 @@ def sliced(embeddings, queue=None, mask=None, *, circles=None):
 def ssw(embeddings, queue=None, mask=None, *, circles=None):
     n = embeddings.shape[-2] + (0 if queue is None else queue.shape[-2]) if mask is None else mask.sum(dim=-1)
     return sliced(embeddings, queue, mask, circles=circles) * (2 / (4 * math.pi**2)) + 1 / (12 * n**2)
+
+
+def frame_potential(embeddings):
+    x, _ = _project(embeddings, None)
+    return _mean_over_pairs(_product(x, x).square().sum(dim=-1) - 1, x, None)
+
+
+def log_det(embeddings):
+    x, _ = _project(embeddings.double(), None)  # a product of float32 leaves a matrix without an inverse
+    return (-torch.linalg.slogdet(torch.exp(_product(x, x))).logabsdet / x.shape[-2]).to(embeddings.dtype)
+
+
+def spherical_variance(embeddings):
+    return torch.linalg.vector_norm(_project(embeddings, None)[0].mean(dim=-2), dim=-1) - 1

@@ -148,15 +148,30 @@ def calculated(found):
     return table([*head, "textbook: bytes", "memory", "at the limit"], rows)
 
 
-def measured():
-    path = ROOT / "results" / "gpu.json"
+def measured(path):
+    """The table of what benchmarks/gpu.py wrote."""
     if not path.exists():
         return "No measurement on a GPU is in this repository yet."
     found = json.loads(path.read_text())
-    head = ["", "unclump, ms", "reference, ms", "textbook, ms", "unclump, MB", "textbook, MB"]
-    rows = [[name, *(row.get(key, "–") for key in ("ours", "reference", "textbook", "memory", "textbook memory"))]
-            for name, row in found["rows"].items()]  # fmt: skip
-    return f"Measured on {found['device']}:\n\n{table(head, rows)}"
+    names = list(dict.fromkeys(side for row in found["rows"] for side in row["sides"]))
+    head = ["milliseconds / MB", *names, "of the product", "of the copy"]
+    rows = []
+    for row in found["rows"]:
+        ours = row["sides"]["ours"]
+        parts = ["–", "–"] if ours is None else [f"{ours[part]:.0%}" for part in ("product", "copy")]
+        name = f"{row['name']}, {row['n']:,} x {row['d']:,}"
+        rows.append([name, *(time_and_memory(row, side) for side in names), *parts])
+    return f"Measured on {found['device']}, torch {found['torch']}:\n\n{table(head, rows)}"
+
+
+def time_and_memory(row, side):
+    if side not in row["sides"]:
+        return "–"
+    one = row["sides"][side]
+    if one is None:
+        return "no memory"
+    memory = "–" if one["MB"] is None else f"{one['MB']:.3g}"
+    return f"{one['ms']:.3g} / {memory}" + (", differs" if side in row["differs"] else "")
 
 
 def page():
@@ -168,7 +183,8 @@ def page():
 ### Compiled (triton {found["triton"]})
 
 Registers of a thread / bytes spilled / KiB of shared memory / part of the warps that a processor can hold / products of
-all instructions in the innermost loop (T: tensor cores, F: fused multiply-add).
+all instructions in the innermost loop (T: tensor cores, F: fused multiply-add). Atomic instructions, of all kernels
+together: {sum(one["atomics"] for one in found["kernels"])}.
 
 {compiled(found)}
 
@@ -178,7 +194,7 @@ all instructions in the innermost loop (T: tensor cores, F: fused multiply-add).
 
 ### Measured
 
-{measured()}
+{measured(ROOT / "results" / "gpu.json")}
 
 {END}{after}"""
 

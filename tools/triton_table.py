@@ -22,7 +22,7 @@ import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
-from unclump.ops.triton import circles, kernel_sum, near_tiles, nearest, projection, rows
+from unclump.ops.triton import add_rows, circles, kernel_sum, near_tiles, nearest, projection, rows
 from unclump.ops.triton.formulas import GAUSSIAN, INVERSE, LAPLACE
 from unclump.ops.triton.tiles import TENSOR_CORES
 
@@ -34,8 +34,8 @@ LIMITS = {80: (64, 32, 164 * 1024), 89: (48, 24, 100 * 1024), 90: (64, 32, 228 *
 REGISTERS, REGISTER_UNIT, SHARED_UNIT, RESERVED = 65_536, 256, 128, 1024
 
 INTEGERS = ["n", "m", "d", "width", "itself", "part_length", "words", "parts", "count", "total", "scales"]
-POINTERS = {"index": "*i32", "candidates": "*i32", "near_tiles": "*i32", "order": "*i64", "table": "*i64",
-            "rows_of": "*i64", "mask": "*i1"}  # fmt: skip
+POINTERS = {"index": "*i32", "candidates": "*i32", "near_tiles": "*i32", "order": "*i64", "starts": "*i64",
+            "table": "*i64", "rows_of": "*i64", "mask": "*i1"}  # fmt: skip
 FLOATS = ["parameter", "offset", "near", "high", "lr", "momentum", "decay", "decay_sq",
           "log_beta", "log_beta_sq", "eps"]  # fmt: skip
 
@@ -74,6 +74,9 @@ def cases():
         yield f"angles on circles, {name}", circles._find_angles, {"AXES": axes, "HAS_MASK": True, **tile}, 4, 3
         backward = {"AXES": axes, "BLOCK_N": circles._ROWS, "BLOCK_D": circles._WIDTH}
         yield f"gradient from circles, {name}", circles._combine, backward, 4, 3
+    for name, in_place in (("rows added", True), ("sums of rows", False)):
+        choices = {"IN_PLACE": in_place, "BLOCK_K": add_rows._VALUES, "BLOCK_D": add_rows._WIDTH}
+        yield name, add_rows._sum_pieces, choices, 1, 3
     yield "ranks on circles", circles._find_coefficients, {"BLOCK": circles._RANKS}, 4, 3
 
 
@@ -106,7 +109,7 @@ def compile_for(architecture, kernel, choices, warps, stages):
 
 
 def inspect_code(code):
-    """Registers, bytes spilled, and the instructions of the loop with most of the arithmetic."""
+    """Registers, bytes spilled, atomic instructions, and the loop with most of the arithmetic."""
     with tempfile.TemporaryDirectory() as folder:
         text, binary = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
         text.write_text(code["ptx"])
@@ -117,11 +120,22 @@ def inspect_code(code):
     registers = int(re.search(r"Used (\d+) registers", report)[1])
     spilled = int(re.search(r"(\d+) bytes spill stores", report)[1])
     lines = re.findall(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?U?P\d+ )?([A-Z][\w.]*)([^;]*);", listing)
-    return registers, spilled, innermost_loop([(int(address, 16), name, rest) for address, name, rest in lines])
+    atomics = sum(is_atomic(name) for _, name, _ in lines)
+    return (
+        registers,
+        spilled,
+        atomics,
+        innermost_loop([(int(address, 16), name, rest) for address, name, rest in lines]),
+    )
 
 
 def run(tool, *arguments):
     return subprocess.run([TOOLS / tool, *arguments], capture_output=True, text=True, check=True)
+
+
+def is_atomic(name):
+    """Whether an instruction reads and writes memory at once, which threads may do in any order."""
+    return name.split(".")[0] in ("ATOM", "ATOMG", "ATOMS", "RED")
 
 
 def innermost_loop(instructions):
@@ -164,13 +178,17 @@ def main(arguments=None):
             continue
         for architecture in options.architectures:
             code, shared = compile_for(architecture, kernel, choices, warps, stages)
-            registers, spilled, loop = inspect_code(code)
+            registers, spilled, atomics, loop = inspect_code(code)
             programs, occupancy = programs_at_once(architecture, warps, registers, shared)
             found.append({
                 "kernel": name, "architecture": architecture, "warps": warps, "registers": registers,
-                "spilled": spilled, "shared": shared, "programs": programs, "occupancy": occupancy, "loop": loop,
+                "spilled": spilled, "atomics": atomics, "shared": shared, "programs": programs,
+                "occupancy": occupancy, "loop": loop,
             })  # fmt: skip
-            print(f"{name}, sm_{architecture}: {registers} registers, {spilled} bytes spilled", flush=True)
+            print(
+                f"{name}, sm_{architecture}: {registers} registers, {spilled} bytes spilled, {atomics} atomics",
+                flush=True,
+            )
     options.output.write_text(json.dumps({"triton": triton.__version__, "kernels": found}, indent=1) + "\n")
     return max(one["spilled"] for one in found) > 0
 

@@ -60,7 +60,7 @@ def push_aside(
     the sphere is taken away where gradients are projected.
     """
     smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
-    vector.scatter_add_(-1, axis, by * torch.rsqrt(1 - smallest))
+    vector.scatter_(-1, axis, vector.gather(-1, axis) + by * torch.rsqrt(1 - smallest))
 
 
 _UNCHANGED = nullcontext()
@@ -118,34 +118,14 @@ def take_rows(table: Float[Tensor, "*sets m d"], index: Int[Tensor, "*sets n"]) 
     """For every set the rows with these numbers."""
     if table.ndim == 2:
         return table.index_select(0, index)
-    return table.flatten(0, 1).index_select(0, _flat(table, index)).view(*index.shape, table.shape[2])
+    return table.flatten(0, 1).index_select(0, numbers_in_all(index, table.shape[1])).view(*index.shape, table.shape[2])
 
 
-def add_rows(
-    table: Float[Tensor, "*sets n d"],
-    index: Int[Tensor, "*sets k"],
-    values: Float[Tensor, "*sets k d"],
-) -> Float[Tensor, "*sets n d"]:
-    """Add values, in place, to the rows with these numbers."""
-    if table.ndim == 2:
-        return table.index_add_(0, index, values)
-    table.view(-1, table.shape[2]).index_add_(0, _flat(table, index), values.flatten(0, 1))
-    return table
-
-
-def sum_rows(n: int, index: Int[Tensor, "*sets k"], values: Float[Tensor, "*sets k d"]) -> Float[Tensor, "*sets {n} d"]:
-    """The sums of the values with each of these n row numbers."""
-    table = values.new_zeros(()).expand(*values.shape[:-2], n, values.shape[-1])
-    if table.ndim == 2:
-        return table.index_add(0, index, values)
-    sums = table.reshape(-1, table.shape[2]).index_add(0, _flat(table, index), values.flatten(0, 1))
-    return sums.view(table.shape)
-
-
-def _flat(table: Float[Tensor, "b m d"], index: Int[Tensor, "b n"]) -> Int[Tensor, " bn"]:
-    """Row numbers of sets as those of all sets in one table."""
-    first = torch.arange(len(table), device=table.device).unsqueeze(1) * table.shape[1]
-    return (index + first).flatten()
+def numbers_in_all(index: Int[Tensor, "*sets k"], n: int) -> Int[Tensor, " bk"]:
+    """Row numbers of sets of n rows as those of all sets in one table."""
+    if index.ndim == 1:
+        return index
+    return (index + torch.arange(len(index), device=index.device).unsqueeze(1) * n).flatten()
 
 
 def add_product(

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("small_tiles")
 
 ALL = [*KERNELS, uc.FramePotential(), Relative(Gaussian(2.0)), Riesz(-0.5), Riesz(2.0)]
 IN_SHORT = [Gaussian(2.0), Laplace(1.5), Riesz(1.0), uc.FramePotential()]
-SIZES = [(1, 3), (2, 2), (33, 5), (40, 33)]
+SIZES = [(1, 3), (2, 2), (5, 1), (33, 5), (40, 33)]
 MORE_SIZES = [(n, d) for n in (31, 32, 65) for d in (1, 2, 16, 17, 32, 33, 64, 65)] + [(70, 768)]
 
 
@@ -31,6 +31,9 @@ def check(x, kernel, y=None, *, rtol=3e-6, **choices):
     with computed_by(kernels=False):
         expected = kernel_sum(x.double(), kernel, None if y is None else y.double(), **wide)
     assert_close(sums.double(), expected[0], rtol=rtol, atol=rtol * expected[0].abs().mean().item())
+    assert gradient.isfinite().all()
+    if x.shape[-1] == 1:
+        return  # two points, where nothing is tangent
     error = (tangent(x.double(), gradient.double()) - tangent(x.double(), expected[1])).norm(dim=-1)
     assert error.max() <= rtol * tangent(x.double(), expected[1]).norm(dim=-1).max()
 
@@ -60,7 +63,12 @@ def test_parts_of_the_columns_are_added(n):
     check(x, Riesz(1.0), rtol=1e-5)
 
 
-@pytest.mark.parametrize("kernel", [Riesz(1.0), pytest.param(Gaussian(2.0), marks=pytest.mark.deep)], ids=repr)
+@pytest.mark.usefixtures("three_parts")
+def test_parts_of_several_sets_are_kept_apart():
+    check(table(3, 40, 4), Gaussian(2.0))  # for which tiles without coinciding points are far
+
+
+@pytest.mark.parametrize("kernel", [Riesz(1.0), Gaussian(2.0)], ids=repr)  # by near tiles alone, and by far ones
 def test_weights_on_both_sides_other_points_and_itself(kernel):
     x, y = table(2, 19, 3), table(2, 21, 3, seed=1)
     seeded = torch.Generator().manual_seed(2)

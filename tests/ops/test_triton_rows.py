@@ -1,5 +1,7 @@
 """Projection and steps of the optimisers by the kernels for GPUs: those of the reference, row by row."""
 
+from functools import partial
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -7,6 +9,7 @@ from torch.testing import assert_close
 from tests.ops.triton_cases import DEVICE, both, close, computed_by, row_kernels, table
 from unclump import SphereAdam, SphereSGD
 from unclump.ops.project import unit_rows, unit_rows_backward
+from unclump.ops.update_rules import adam_update, sgd_update
 
 SIZES = [(1, 1), (2, 2), (33, 5), (3, 65)]
 MORE_SIZES = [(n, d) for n in (1, 31, 40) for d in (3, 16, 17, 33, 64, 257)] + [(5, 768), (2, 4096)]
@@ -109,6 +112,40 @@ def test_sparse_gradients_touch_the_rows_they_name(rule):
     x = table(9, 5)
     after = both_trained(rule, [x], sparse=True)
     assert (after != x).any(dim=1).nonzero()[:, 0].tolist() == [0, 3, 7]
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+@pytest.mark.parametrize("number", [-1, 6, 2**40])
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.skipif(DEVICE == "cuda", reason="there it is an assertion on the device, after which nothing runs")
+def test_row_numbers_outside_of_the_parameter_are_refused(rule, number, kernels):
+    x = torch.nn.Parameter(table(6, 4))
+    named = torch.tensor([[2, number]], device=DEVICE)
+    x.grad = torch.sparse_coo_tensor(named, numbers(2, 4), x.shape, check_invariants=False)
+    with computed_by(kernels), pytest.raises(IndexError, match="out of range"):
+        RULES[rule]([x]).step()
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        partial(sgd_update, lr=0.1, momentum=0.9, retraction="exp"),
+        partial(adam_update, lr=0.1, betas=(0.9, 0.99), eps=1e-8, retraction="exp"),
+    ],
+    ids=["sgd", "adam"],
+)
+def test_the_kernels_touch_no_memory_for_such_numbers(rule):
+    """Should torch not have refused them, as on ROCm, where its checks are left out."""
+    rows = torch.tensor([-1, 0, 2, 3, 2**33], device=DEVICE)
+    memory = [torch.full((5, width), 0.5, device=DEVICE) for width in (4, 4, 1, 1)]
+    memory.insert(3, torch.full((5, 1), 7, device=DEVICE))
+    before = [one.clone() for one in memory]
+    x, *state = (one[1:4] for one in memory)  # a row before and one behind are of others
+    row_kernels.update(rule, [(x, numbers(5, 4), tuple(state if rule.func is adam_update else state[:1]))], rows=rows)
+    for after, old in zip(memory, before, strict=True):
+        changed = (after != old).any(dim=1).nonzero()[:, 0].tolist()
+        assert changed in ([1, 3], []), changed
+    assert (memory[0] != before[0]).any(dim=1).tolist() == [False, True, False, True, False]
 
 
 def test_a_row_of_zeros_and_a_nan_stay_where_they_are():

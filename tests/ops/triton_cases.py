@@ -1,5 +1,6 @@
 """The kernels for GPUs against the reference: by Triton's interpreter on the CPU, or on a GPU where there is one."""
 
+from collections import Counter
 from contextlib import contextmanager
 from functools import partial
 
@@ -15,10 +16,12 @@ triton = pytest.importorskip(
     "triton", reason="the kernels for GPUs need the package triton: pip install 'unclump[dev]'"
 )
 
-from unclump.ops.triton import circles as circle_kernels  # noqa: E402, F401
+from unclump.ops.triton import add_rows as sum_of_rows_kernels  # noqa: E402
+from unclump.ops.triton import circles as circle_kernels  # noqa: E402
 from unclump.ops.triton import kernel_sum as sum_kernels  # noqa: E402
 from unclump.ops.triton import nearest as nearest_kernels  # noqa: E402
-from unclump.ops.triton import rows as row_kernels  # noqa: E402, F401
+from unclump.ops.triton import projection as projection_kernels  # noqa: E402
+from unclump.ops.triton import rows as row_kernels  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -49,6 +52,27 @@ def computed_by(kernels):
         patch.setattr(door, "ENABLED", kernels)
         patch.setattr(door, "DEVICE", DEVICE)
         yield
+
+
+@contextmanager
+def launches():
+    """How often each kernel is launched in here, by its name."""
+    modules = sum_of_rows_kernels, circle_kernels, sum_kernels, nearest_kernels, projection_kernels, row_kernels
+    named = [(name, one) for module in modules for name, one in vars(module).items() if not isinstance(one, type)]
+    kernels = {id(one): (name, one) for name, one in named if hasattr(one, "run")}
+    counts = Counter()
+
+    def counted(name, run):
+        def launch(*args, **kwargs):
+            counts[name] += 1
+            return run(*args, **kwargs)
+
+        return launch
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, kernel in kernels.values():
+            patch.setattr(kernel, "run", counted(name, kernel.run))
+        yield counts
 
 
 def both(compute):

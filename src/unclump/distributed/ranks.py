@@ -18,7 +18,7 @@ import torch.distributed as dist
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump._precision import add_rows
+from unclump.ops.add_rows import add_rows
 
 Group = Any  # a torch.distributed.ProcessGroup, which torch has only where it was built with it
 
@@ -237,7 +237,7 @@ class Ranks(Alone):
     def add_back(
         self, gradient: Float[Tensor, "n d"], numbers: Int[Tensor, " m"], values: Float[Tensor, "m d"]
     ) -> Float[Tensor, "n d"]:
-        order = numbers.argsort()
+        order = numbers.argsort(stable=True)  # sums have one order
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)
         leaving = torch.bincount(torch.searchsorted(ends, numbers, right=True), minlength=self.size)
         arriving = self._each(leaving)[:, self.rank].tolist()

@@ -8,13 +8,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension, check_table
-from unclump._precision import exact_products, full_precision, sum_rows, take_rows
+from unclump._precision import exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
+from unclump.ops.add_rows import sum_rows
 from unclump.ops.measure import measure
 from unclump.ops.native.nearest import fused_quantisation_error
 from unclump.ops.nearest import select_nearest

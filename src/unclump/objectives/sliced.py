@@ -15,6 +15,7 @@ from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.ops.even_spacing import (
+    angles_of,
     coefficients,
     combine,
     coordinates,
@@ -142,11 +143,9 @@ class Sliced(Objective):
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         count = len(draw) * self.count(others)
         if others.against is None and others.ranks.size == 1 and (others.weight is None or others.is_binary):
-            assert others.scale is not None
-            fused = squares_of_gaps(x, draw, others.scale, others.mask)
-            if fused is not None:
-                value = fused[0] / (2 * count)
-                return value, Pull(fused[1]).times(torch.ones_like(value) / count)
+            squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, needs_grad)
+            value = squares / (2 * count)
+            return value, Pull(vectors).times(torch.ones_like(value) / count) if needs_grad else None
         along, gap, weight = self._gaps(x, others, draw)
         roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap
         value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * count)
@@ -186,7 +185,7 @@ class Sliced(Objective):
     def pull_back(
         self, pull: Pull, draw: Circles, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
     ) -> Float[Tensor, "*sets n d"]:
-        return combine(pull.vectors, draw, d, scale if pull.scale is None else scale * pull.scale)
+        return combine(pull.vectors, draw, d, scale if pull.scale is None else scale * pull.scale)  # type: ignore[no-any-return]
 
     def _gaps(
         self, x: Tensor, others: Others, circles: Circles
@@ -198,10 +197,10 @@ class Sliced(Objective):
         along = coordinates(x, circles)
         if others.is_weighted and others.mask is not None:  # other rows of weight zero are zeros
             along = torch.where(others.mask[..., None, None, :], along, 0)
-        angles = others.ranks.columns(_angles(along))
+        angles = others.ranks.columns(angles_of(along))
         weight = None if others.weight is None else others.ranks.columns(others.weight)
         if others.against is not None:
-            angles = torch.cat([_angles(coordinates(others.against, circles)), angles], dim=-1)
+            angles = torch.cat([angles_of(coordinates(others.against, circles)), angles], dim=-1)
             weight = None if weight is None else others.after_fixed(weight)
         return along, gaps(angles, weight > 0 if weight is not None and others.is_binary else weight), weight
 
@@ -209,10 +208,6 @@ class Sliced(Objective):
         """The gaps of the points of this process."""
         first = others.fixed + others.ranks.before
         return gap[..., first : first + others.ranks.counts[others.ranks.rank]]
-
-
-def _angles(along: Float[Tensor, "*sets k 2 n"]) -> Float[Tensor, "*sets k n"]:
-    return torch.atan2(along[..., 1, :], along[..., 0, :])
 
 
 class SSW(Sliced):

@@ -10,6 +10,7 @@ needed, nor a graph over the sort. Kept for the backward pass are the coefficien
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from unclump._precision import exact_products
 from unclump.geometry.circles import Circles, circle_coordinates, unevenness
@@ -23,6 +24,11 @@ def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor
         return loops.coordinates(x, circles)
     with exact_products(x.device):
         return circle_coordinates(x, circles)
+
+
+def angles_of(along: Float[Tensor, "*sets k 2 n"]) -> Float[Tensor, "*sets k n"]:
+    """The angles of points with these coordinates."""
+    return torch.atan2(along[..., 1, :], along[..., 0, :])
 
 
 def _fake(angles: Tensor, weight: Tensor | None) -> Tensor:
@@ -63,6 +69,11 @@ def coefficients(
     return torch.stack([(turn * q).neg_(), turn * p], dim=-2)
 
 
+def _fake_combine(coefficients: Tensor, circles: Tensor, d: int, scale: Tensor) -> Tensor:
+    return coefficients.new_empty((*coefficients.shape[:-3], coefficients.shape[-1], d))
+
+
+@register("combine(Tensor coefficients, Tensor circles, SymInt d, Tensor scale) -> Tensor", _fake_combine)
 def combine(
     coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "*sets n d"]:
@@ -78,7 +89,7 @@ def combine(
         with exact_products(rows.device):
             return rows.mT @ (scale * vectors)
     rows = scale * rows
-    return rows.new_zeros(*rows.shape[:-2], d, rows.shape[-1]).index_add_(-2, vectors, rows).mT
+    return rows.new_zeros(*rows.shape[:-2], rows.shape[-1], d).index_add_(-1, vectors, rows.mT)
 
 
 def fused_distance(
@@ -91,18 +102,36 @@ def fused_distance(
     return loops.even_spacing(x, circles) if has_native(x) else None
 
 
+def _fake_squares(
+    x: Tensor, circles: Tensor, largest: Tensor, mask: Tensor | None, needs_grad: bool
+) -> tuple[Tensor, Tensor]:
+    sets, n = x.shape[:-2], x.shape[-2]
+    return x.new_empty(sets), x.new_empty((*sets, circles.shape[0], 2, n) if needs_grad else 0)
+
+
+@register(
+    "squares_of_gaps(Tensor x, Tensor circles, Tensor largest, Tensor? mask, bool needs_grad) -> (Tensor, Tensor)",
+    _fake_squares,
+)
 def squares_of_gaps(
     x: Float[Tensor, "*sets n d"],
     circles: Circles,
     largest: Float[Tensor, "*sets n 1"],
     mask: Bool[Tensor, "*sets n"] | None,
-) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
-    """The sum of the squared `gaps` of the points that a mask leaves, and their `coefficients`, on a GPU in two passes.
+    needs_grad: bool,
+) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"] | Float[Tensor, " 0"]]:
+    """The sum of the squared `gaps` of the points that a mask leaves, and their `coefficients` where they are needed.
 
-    None where no kernel does it.
+    The largest entries are those of every point.
     """
-    if not has_triton(x, largest):
-        return None
-    from unclump.ops.triton import circles as kernels
+    if has_triton(x, largest):
+        from unclump.ops.triton import circles as kernels
 
-    return kernels.even_spacing(x, circles, largest, mask)
+        squares, vectors = kernels.even_spacing(x, circles, largest, mask)
+        return squares, vectors if needs_grad else x.new_empty(0)
+    along = coordinates(x, circles)
+    if mask is not None:
+        along = torch.where(mask[..., None, None, :], along, 0)
+    gap = gaps(angles_of(along), mask)
+    squares = vector_norm(gap, dim=(-2, -1)).square_()
+    return squares, coefficients(largest, along, gap) if needs_grad else x.new_empty(0)

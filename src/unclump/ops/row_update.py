@@ -146,7 +146,8 @@ def in_place(
         x: The table of points.
         grad: The gradients of all rows, or of those in `rows`.
         state: What else the rule takes, in its order; a row for each point, or None.
-        rows: The rows to touch; gradients of one that is named twice are added. None for all, in their order.
+        rows: The rows to touch; gradients of one that is named twice are added. None for all, in their order. A number
+            outside of the table is an `IndexError`; on a GPU an assertion of torch's, seen at the next synchronisation.
         lazy: Of all rows, touch those whose gradient is not zero.
     """
     tables = [table for table in (x, *state) if table is not None]
@@ -162,6 +163,7 @@ def in_place(
             loops.sgd_update(x, grad.contiguous(), *state, rows=named, threads=several, **choices)
         return
     if rows is not None:
+        x[:, 0].index_select(0, rows)  # torch's own error for numbers outside; on a GPU the host does not wait
         named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()
         rows, grad = named.indices()[0], named.values()
     if _has_kernel(update, x, grad, state, lazy=lazy):

@@ -80,7 +80,8 @@ def add_near_tiles(
                     push = tl.sum(tl.where(coincide, slope * ROOT_EPS * ahead / (1 + tl.abs(ahead)), 0.0), 1)
                     axes = tl.arange(0, 8)
                     first = tl.load(points + row[:, None] * d + axes[None, :], mask=axes[None, :] < d, other=2.0)
-                    smallest, axis = tl.min(first * first, 1), tl.argmin(first * first, 1)
+                    # At most a half of two coordinates or more; of a single one, where nothing is tangent, as finite.
+                    smallest, axis = tl.minimum(tl.min(first * first, 1), 0.5), tl.argmin(first * first, 1)
                     push = tl.where(push != 0, push / tl.sqrt(1 - smallest), 0.0)
                     tl.debug_barrier()  # other threads read on what these have written
                     before = tl.load(forces + row * d + axis)

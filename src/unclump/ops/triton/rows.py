@@ -38,6 +38,15 @@ def _place(table, count, d, ROWS: tl.constexpr, BLOCK_D: tl.constexpr, COUNT: tl
 
 @triton.jit
 @no_type_check
+def _named(rows_of, rows, is_row, inside, n):
+    """The numbers of the rows to touch; those outside of the parameter are left out, so that no other memory is."""
+    number = tl.load(rows_of + rows, mask=is_row, other=0)
+    is_row = is_row & (number >= 0) & (number < n)
+    return number, is_row, inside & is_row[:, None]
+
+
+@triton.jit
+@no_type_check
 def _unit(x):
     """Without the rounding of norms, which would add up; zeros stay."""
     norm = tl.sqrt_rn(tl.sum(x * x, 1))
@@ -75,14 +84,16 @@ def _turn(speed, rate, EXP: tl.constexpr):
 @triton.jit
 @no_type_check
 def _sgd(
-    table, rows_of, lr, count, d, momentum,
+    table, rows_of, lr, count, n, d, momentum,
     HAS_MOMENTUM: tl.constexpr, HAS_ROWS: tl.constexpr, READ_LR: tl.constexpr, EXP: tl.constexpr,
     TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, IS_HALF: tl.constexpr,
     COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
 ):  # fmt: skip
     entry, rows, is_row, depth, inside = _place(table, count, d, ROWS, BLOCK_D, COUNT)
     rate = tl.load(lr).to(tl.float32) if READ_LR else lr
-    number = tl.load(rows_of + rows, mask=is_row, other=0) if HAS_ROWS else rows
+    number = rows
+    if HAS_ROWS:
+        number, is_row, inside = _named(rows_of, rows, is_row, inside, n)
     place = number[:, None] * d + depth[None, :]
     points = tl.load(entry).to(tl.pointer_type(TYPE)) + place
     gradients = tl.load(entry + 1).to(tl.pointer_type(GRAD_TYPE)) + rows[:, None] * d + depth[None, :]
@@ -103,7 +114,7 @@ def _sgd(
 @triton.jit
 @no_type_check
 def _adam(
-    table, rows_of, lr, count, d, decay, decay_sq, log_beta, log_beta_sq, eps,
+    table, rows_of, lr, count, n, d, decay, decay_sq, log_beta, log_beta_sq, eps,
     AMSGRAD: tl.constexpr, LAZY: tl.constexpr, HAS_ROWS: tl.constexpr, READ_LR: tl.constexpr, EXP: tl.constexpr,
     TYPE: tl.constexpr, GRAD_TYPE: tl.constexpr, IS_HALF: tl.constexpr,
     COUNT: tl.constexpr, ROWS: tl.constexpr, BLOCK_D: tl.constexpr,
@@ -115,7 +126,9 @@ def _adam(
     if LAZY:  # rows without a gradient are left out: NaN is one
         is_row = is_row & (tl.max((grad != 0).to(tl.int32), 1) > 0)
         inside = inside & is_row[:, None]
-    number = tl.load(rows_of + rows, mask=is_row, other=0) if HAS_ROWS else rows
+    number = rows
+    if HAS_ROWS:
+        number, is_row, inside = _named(rows_of, rows, is_row, inside, n)
     place = number[:, None] * d + depth[None, :]
     points = tl.load(entry).to(tl.pointer_type(TYPE)) + place
     x = tl.load(points, mask=inside, other=0.0).to(tl.float32)
@@ -161,7 +174,7 @@ def update(
     Args:
         rule: `sgd_update`, plain or with momentum, or `adam_update`, as a partial function.
         members: Contiguous tables of the same width and dtypes, with the same parts of a state.
-        rows: The rows to touch of a single parameter, each once; None for all.
+        rows: The rows to touch of a single parameter, each once; None for all. Numbers outside of it are left out.
         lazy: Of all rows, touch those whose gradient is not zero.
     """
     gradients = [grad.contiguous() for _, grad, _ in members]
@@ -183,7 +196,7 @@ def update(
         "COUNT": triton.next_power_of_2(len(members)), **choices,
     }  # fmt: skip
     table = _on_device(tuple(entries), x.device)
-    arguments = table, table if rows is None else rows.contiguous(), lr, len(members), x.shape[-1]
+    arguments = table, table if rows is None else rows.contiguous(), lr, len(members), *x.shape
     if rule.func is adam_update:
         betas = options["betas"]
         logarithms = (math.log(beta) if beta > 0 else -math.inf for beta in betas)
