@@ -7,8 +7,6 @@ n: what a row would feel if the objective were its own term, not one of n. A wei
 stay the same as n grows. Writes results/sizes.json and docs/sizes.md.
 """
 
-from pathlib import Path
-
 from _common import Results, clump, generator, markdown, product, where
 from torch.linalg import vector_norm
 
@@ -80,10 +78,7 @@ def main(argv=None):
     ]
     records = results.complete(few, run)
     summary = results.finish({})
-    text = page(results, records)
-    print(text)
-    if not results.quick:
-        (Path(__file__).parents[1] / "docs/sizes.md").write_text(text)
+    results.page("sizes", page(results, records))
     return summary
 
 
