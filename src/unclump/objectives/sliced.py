@@ -104,6 +104,7 @@ class Sliced(Objective):
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_zero_rows = False
     supports_weights = True
+    rows_of_pull = -1
 
     def __init__(
         self,
