@@ -87,7 +87,7 @@ class Results:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"{name}.json"
         self.before = json.loads(self.path.read_text()) if self.path.exists() else {"runs": [], "summary": None}
-        self.runs, self.versions = self.before["runs"], self.before.get("versions")
+        self.runs, self.versions = self.before["runs"], self.before.get("versions") or versions()
         self.stop = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
         self.jobs = chosen.jobs
         torch.set_num_threads(1)  # tables this small are faster without a second thread, and times comparable
