@@ -25,7 +25,7 @@ OBJECTIVES = {
     "SphericalVariance()": lambda g: uc.SphericalVariance(),
 }
 LINEAR = ("Lloyd", "Sliced", "SSW", "SphericalVariance")
-FULL = {"points": [100, 1000, 10_000, 100_000], "dimensions": [16, 64, 512], "most": 10**12}
+FULL = {"points": [100, 1000, 10_000, 100_000], "dimensions": [16, 64, 512], "most": 2 * 10**11}
 QUICK = {"points": [20, 50], "dimensions": [4], "most": 10**9}
 STARTS = {"uniform": lambda n, d: uc.uniform(n, d, generator=generator(n, d)), "clumped": lambda n, d: clump(n, d, 0)}
 

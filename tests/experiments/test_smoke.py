@@ -76,7 +76,7 @@ def test_only_the_public_interface_is_used():
         assert "uc._" not in text
 
 
-@pytest.mark.parametrize("name", ["weights"])
+@pytest.mark.parametrize("name", ["sizes", "weights"])
 def test_a_page_is_what_its_results_say(name, tmp_path, monkeypatch):
     """From the runs in the file: none is missing, and none is run again."""
     folder = FOLDER.parent
