@@ -52,6 +52,9 @@ class Objective(nn.Module):
     needs_directions = True
     """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
 
+    has_fused = False
+    """Whether there may be a compiled loop; set by the class itself."""
+
     rows_of_pull = -2
     """The dimension of `Pull.vectors` that counts rows."""
 
@@ -62,6 +65,7 @@ class Objective(nn.Module):
         super().__init_subclass__(**options)
         if "loss" in vars(cls) and "fused" not in vars(cls):
             cls.fused = Objective.fused  # type: ignore[method-assign]  # the inherited loop is of another loss
+        cls.has_fused = cls.fused is not Objective.fused
 
     def __init__(self, *, gather: Gather = False) -> None:
         super().__init__()
@@ -330,7 +334,7 @@ def _loss(
     x, against, weight = _sets(embeddings, against, weight, objective)
     is_alone = against is None and weight is None and call.ranks.size == 1
     result, count = objective.fused(x, draw, needs_grad) if is_alone else None, x.shape[-2]
-    if result is None and is_alone:
+    if result is None and is_alone and objective.has_fused:
         result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
