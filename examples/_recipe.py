@@ -5,19 +5,18 @@ import collections
 import gzip
 import importlib.metadata
 import json
-import re
 import statistics
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from matplotlib.figure import Figure
 from scipy import stats
 
 ROOT = Path(__file__).parents[1]
-COLOURS = ["#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#000000"]  # Okabe and Ito
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*"]
+sys.path.append(str(ROOT / "experiments"))  # whose files and figures look the same
+from _common import COLOURS, MARKERS, axes, on_lines  # noqa: E402, F401
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ class Recipe:
                 if not any((run["variant"], run["seed"]) == (variant, seed) for run in result["runs"]):
                     run = {"variant": variant, "seed": seed} | self.train(data, seed, setting, **options)
                     result["runs"].append(run)
-                    chosen.output.write_text(as_text(result))
+                    chosen.output.write_text(f"{on_lines(result)}\n")
                     print(variant, f"seed {seed}", *(f"{m.name} {m(run[m.key])}" for m in self.measures), sep=", ")
         print(self.verdict(result["runs"]))
 
@@ -163,12 +162,6 @@ def markdown(head, rows):
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def as_text(result):
-    """JSON with a line an entry, but lists of numbers on one."""
-    text = json.dumps(result, indent=1, allow_nan=False)
-    return re.sub(r"\[[-\d.e,\s]+\]", lambda numbers: "".join(numbers[0].split()).replace(",", ", "), text) + "\n"
-
-
 def versions():
     return {name: importlib.metadata.version(name) for name in ("unclump", "torch")}
 
@@ -209,13 +202,3 @@ def scribbles(characters, drawers, generator):
     ]
     labels = torch.arange(characters).repeat(drawers)
     return torch.cat(images), labels, torch.arange(1, drawers + 1).repeat_interleave(characters)
-
-
-def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):
-    """A figure and its axes, without the lines that say nothing."""
-    figure = Figure(figsize=(width, height), layout="constrained")
-    made = figure.subplots(rows, columns, **choices)
-    for ax in figure.axes:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(alpha=0.25, linewidth=0.5)
-    return figure, made

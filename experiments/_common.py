@@ -87,7 +87,7 @@ class Results:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.path = self.folder / f"{name}.json"
         self.before = json.loads(self.path.read_text()) if self.path.exists() else {"runs": [], "summary": None}
-        self.runs = self.before["runs"]
+        self.runs, self.versions = self.before["runs"], self.before.get("versions") or versions()
         self.stop = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
         self.jobs = chosen.jobs
         torch.set_num_threads(1)  # tables this small are faster without a second thread, and times comparable
@@ -110,6 +110,7 @@ class Results:
                 failed += [one for one in done if one.exception()]
                 for one in done - set(failed):
                     self.runs.append(one.result())
+                    self.versions = versions()
                     self._write(None)
                     bar.update()
                 running = list(left)
@@ -134,6 +135,12 @@ class Results:
             figure.savefig(self.folder / f"{self.name}{suffix}.png", dpi=130)
             figure.savefig(self.folder / f"{self.name}{suffix}.svg", metadata={"Date": None})
 
+    def page(self, name, text):
+        """Print a page of the documentation, and write it unless the setting is the quick one."""
+        print(text)
+        if not self.quick:
+            (FOLDER.parent / f"docs/{name}.md").write_text(text)
+
     def _write(self, summary):
         """With no summary yet, that of the last complete call stays, and what it asked for."""
         asked = {"configuration": self.configuration, "reduced": self.reduced, "summary": summary}
@@ -142,12 +149,12 @@ class Results:
         data = {
             "name": self.name,
             **asked,
-            "versions": versions(),
+            "versions": self.versions,  # of the last run, not of who summarises them
             "seconds": round(sum(run["seconds"] for run in self.runs), 1),
             "runs": self.runs,
         }
         with replacing(self.path) as file:
-            file.write(f"{_on_lines(data)}\n".encode())
+            file.write(f"{on_lines(data)}\n".encode())
 
 
 @contextlib.contextmanager
@@ -210,7 +217,7 @@ def tell(report):
     print("", *report["table"], "", *findings, sep="\n")
 
 
-def _on_lines(data):
+def on_lines(data):
     """JSON with a line an entry, but lists of numbers on one."""
     text = json.dumps(data, indent=1, allow_nan=False)
     return re.sub(r"\[[-\d.eE+,\s]+\]", lambda found: re.sub(r"\s+", "", found[0]).replace(",", ", "), text)

@@ -9,7 +9,7 @@
 All use Adam, clipping at norm one, warm-up and cosine decay. Runs with the same seed see the same batches, so that
 differences to the run without a term are paired. A second part trains the language model on tables of other sizes, at
 the recommended weight: beyond 10,000 rows, most of which no batch has, times the root of 10,000 / rows where the term
-is of drawn rows, or a share.
+is of drawn rows, or a share; and there without the root, too.
 
 `Balanced` adds a share of the task's gradient norm instead of a weighted term: its weights are shares.
 Writes results/weights.json, results/weights.png and docs/weights_results.md.
@@ -17,7 +17,6 @@ Writes results/weights.json, results/weights.png and docs/weights_results.md.
 
 import functools
 import statistics
-from pathlib import Path
 
 import _trainings as trainings
 import numpy as np
@@ -54,6 +53,11 @@ def weight_at(name, rows):
     """
     falls = name != "Sliced"  # which sees all rows, and falls by itself
     return round(RECOMMENDED[name] * min(1.0, (LARGE / rows) ** 0.5 if falls else 1.0), 6)
+
+
+def weights_at(name, rows):
+    """The recommended weight for a table of so many rows, and where it has fallen that of small tables."""
+    return list(dict.fromkeys([weight_at(name, rows), RECOMMENDED[name]]))
 
 
 def term(name, weight, seed):
@@ -132,9 +136,9 @@ def settings(results):
                        for factor in AROUND for seed in seeds]  # fmt: skip
     for size in results["sizes"]:
         fixed = {"training": "language model", "steps": results["size_steps"], "rows": size, **shared, "sentences": FEW}
-        chosen = {"none": 0.0} | {name: weight_at(name, size) for name in RECOMMENDED}
+        chosen = {"none": [0.0]} | {name: weights_at(name, size) for name in RECOMMENDED}
         listed += [{"regulariser": name, "weight": weight, "seed": seed, **fixed}
-                   for name, weight in chosen.items() for seed in seeds]  # fmt: skip
+                   for name, weights in chosen.items() for weight in weights for seed in seeds]  # fmt: skip
     return listed
 
 
@@ -171,7 +175,7 @@ def summarise(results, records):
             "noise": spread_of(part, "score"),
         }
         for name, weight in RECOMMENDED.items():
-            at = [round(weight * factor, 6) for factor in factors] if key in TRAININGS else [weight_at(name, key)]
+            at = [round(weight * factor, 6) for factor in factors] if key in TRAININGS else weights_at(name, key)
             entry[name] = [
                 {"weight": one} | {measure: compared(part, name, one, measure) for measure in ("score", "variance")}
                 for one in at
@@ -207,6 +211,10 @@ def with_interval(pair, digits):
     return f"{mean:+.{digits}f} ± {width:.{digits}f}"
 
 
+def in_bold(weight, recommended):
+    return f"**{weight:g}**" if weight == recommended else f"{weight:g}"
+
+
 def page(results, summary):
     """The text of docs/weights_results.md."""
     parts = [
@@ -223,8 +231,7 @@ page, `results/weights.json` and the figure, whose grey bands are the deviation 
     for training, score in TRAININGS.items():
         entry = summary["trainings"][training]
         rows = [
-            [name, f"**{at['weight']:g}**" if at["weight"] == best else f"{at['weight']:g}",
-             with_interval(at["score"], 4), with_interval(at["variance"], 3)]
+            [name, in_bold(at["weight"], best), with_interval(at["score"], 4), with_interval(at["variance"], 3)]
             for name, best in RECOMMENDED.items() for at in entry[name]
         ]  # fmt: skip
         table = "\n".join(markdown(["term", "weight", f"change of {score}", "change of variance"], rows))
@@ -238,15 +245,17 @@ variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
 """
         )
     rows = [
-        [f"{int(size):,}", name, f"{at['weight']:g}", with_interval(at["score"], 4), with_interval(at["variance"], 3)]
+        [f"{int(size):,}", name, in_bold(at["weight"], weight_at(name, int(size))),
+         with_interval(at["score"], 4), with_interval(at["variance"], 3)]
         for size, entry in summary["sizes"].items() for name in RECOMMENDED for at in entry[name]
     ]  # fmt: skip
     table = "\n".join(markdown(["rows", "term", "weight", "change of validation loss", "change of variance"], rows))
     parts.append(
         f"""## Tables of other sizes
 
-The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights; beyond {LARGE:,} rows
-times √({LARGE:,} / rows), but for `Sliced`:
+The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights, in bold: beyond
+{LARGE:,} rows times √({LARGE:,} / rows), but for `Sliced`; beside them the weights without the root.
+{deviations(summary)}
 
 {table}
 
@@ -256,9 +265,15 @@ times √({LARGE:,} / rows), but for `Sliced`:
     return "\n".join(parts)
 
 
+def deviations(summary):
+    """A sentence on how much the seeds differ in every size."""
+    each = [f"{entry['noise']:.4f} with {int(size):,} rows" for size, entry in summary["sizes"].items()]
+    return f"Over seeds the validation loss without a term has a deviation of {', '.join(each)}."
+
+
 def conclusion(summary):
     """Whether the recommended weight is ever worse than none by more than the noise, and always raises the variance."""
-    worse, flat = [], []
+    worse, flat, unsure = [], [], []
     for group in ("trainings", "sizes"):
         for key, entry in summary[group].items():
             for name, best in RECOMMENDED.items():
@@ -266,10 +281,12 @@ def conclusion(summary):
                 where = f"{name} in {key}" if group == "trainings" else f"{name} with {int(key):,} rows"
                 worse += [where] if at["score"][0] > entry["noise"] else []
                 flat += [where] if at["variance"][0] <= 0 else []
+                unsure += [where] if 0 < at["variance"][0] <= at["variance"][1] else []
     return (
         "At the recommended weight the score is worse than without a term by more than the deviation over seeds "
         f"{'for ' + ', '.join(worse) if worse else 'nowhere'}. The spherical variance "
-        f"{'does not rise for ' + ', '.join(flat) if flat else 'rises everywhere'}."
+        f"{'does not rise for ' + ', '.join(flat) if flat else 'rises everywhere'}"
+        f"{', within the interval for ' + ', '.join(unsure) if unsure else ''}."
     )
 
 
@@ -278,10 +295,7 @@ def main(argv=None):
     records = results.complete(settings(results), run)
     summary = results.finish(summarise(results, records))
     results.figure(draw(summary))
-    text = page(results, summary)
-    print(text)
-    if not results.quick:
-        (Path(__file__).parents[1] / "docs/weights_results.md").write_text(text)
+    results.page("weights_results", page(results, summary))
     return summary
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
 
 import unclump as uc
 from tests.cases import FEW, value_and_gradient
@@ -192,25 +193,38 @@ def check_measures():
 
 
 def check_training():
-    """A model under DDP, whose batches are uneven, learns as one process does on the whole batch."""
+    """A model under DDP, whose batches are uneven, learns as one process does on the whole batch.
+
+    So it does where activations are checkpointed, and all circles are drawn a second time.
+    """
     counts = (6, 1, 4)[: dist.get_world_size()]
     batch = torch.randn(sum(counts), 5, generator=seeded(0), dtype=torch.float64)
 
-    def trained(wrap, rows, **gather):
+    def trained(wrap, rows, *, is_checkpointed=False, **gather):
         torch.manual_seed(0)
-        model = wrap(torch.nn.Linear(5, 3, dtype=torch.float64))
+        model, circles = wrap(torch.nn.Linear(5, 3, dtype=torch.float64)), seeded(dist.get_rank())
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        objectives = uc.KoLeo(**gather), uc.Sliced(3, generator=seeded(dist.get_rank()), **gather), uc.Energy(**gather)
+        objectives = uc.KoLeo(**gather), uc.Sliced(3, generator=circles, **gather), uc.Energy(**gather)
+
+        def block(embeddings):
+            return sum(objective(embeddings.tanh()) for objective in objectives)
+
         for _ in range(5):
             optimizer.zero_grad()
             embeddings = model(rows)
-            sum(objective(embeddings) for objective in objectives).backward()
+            if is_checkpointed:
+                loss = checkpoint(block, embeddings, use_reentrant=False, context_fn=uc.replay(circles))
+            else:
+                loss = block(embeddings)
+            loss.backward()
             optimizer.step()
         return torch.cat([p.detach().flatten() for p in model.parameters()])
 
-    together = trained(torch.nn.parallel.DistributedDataParallel, here(batch, counts), gather=True)
-    if dist.get_rank() == 0:  # whose circles all of them used
-        close(together, trained(lambda model: model, batch), torch.float64, "training")
+    for is_checkpointed in (False, True):
+        ddp, own = torch.nn.parallel.DistributedDataParallel, here(batch, counts)
+        together = trained(ddp, own, is_checkpointed=is_checkpointed, gather=True)
+        if dist.get_rank() == 0:  # whose circles all of them used
+            close(together, trained(lambda model: model, batch), torch.float64, f"training, {is_checkpointed=}")
 
 
 def check_draws():

@@ -74,6 +74,7 @@ from unclump.objectives import (
 )
 from unclump.objectives.antipodal import Antipodal
 from unclump.objectives.balanced import Balanced
+from unclump.objectives.checkpointing import replay
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam, SphereSGD
 from unclump.optim.projected import project_after_step, sphere_parametrization
@@ -168,6 +169,7 @@ __all__ = [
     "prototypes",
     "rankme",
     "rayleigh_test",
+    "replay",
     "save",
     "separate_duplicates",
     "sigreg",

@@ -283,6 +283,17 @@ def test_what_was_asked_for_is_in_the_file(results, tmp_path):
     assert sys.version.startswith(file["versions"]["python"])
 
 
+def test_versions_are_those_of_the_runs_not_of_who_summarises_them_again(results, tmp_path):
+    results().complete([{"seed": 0}], lambda seed: {"found": 1})
+    path = tmp_path / "some.json"
+    older = json.loads(path.read_text()) | {"versions": {"unclump": "0.0.1"}}
+    path.write_text(json.dumps(older))
+    results().finish({})
+    assert json.loads(path.read_text())["versions"] == {"unclump": "0.0.1"}
+    results().complete([{"seed": 1}], lambda seed: {"found": 2})
+    assert "torch" in json.loads(path.read_text())["versions"]
+
+
 def test_an_extension_that_is_not_complete_leaves_the_summary(results, tmp_path):
     first = results("--seeds", "1")
     first.complete([{"seed": 0}], lambda seed: {"found": 1})

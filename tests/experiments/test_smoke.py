@@ -5,6 +5,7 @@ The tests of this folder that are marked `deep` run each in its quick setting, w
 
 import importlib
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,24 @@ def test_only_the_public_interface_is_used():
         text = path.read_text()
         assert "from unclump" not in text
         assert "uc._" not in text
+
+
+@pytest.mark.parametrize("name", ["sizes", "weights"])
+def test_a_page_is_what_its_results_say(name, tmp_path, monkeypatch):
+    """From the runs in the file: none is missing, and none is run again."""
+    folder = FOLDER.parent
+    shutil.copy(folder / f"results/{name}.json", tmp_path)
+    experiment, pages = importlib.import_module(name), {}
+    monkeypatch.setattr(experiment, "run", lambda **setting: pytest.fail(f"not in the file: {setting}"))
+    monkeypatch.setattr(experiment.Results, "page", lambda results, page, text: pages.update({page: text}))
+    experiment.main(["--output", str(tmp_path)])
+    for page, text in pages.items():
+        assert text == (folder / f"docs/{page}.md").read_text()
+    assert len(pages) == 1
+
+
+def test_recommended_weights_are_never_worse_than_none_by_more_than_the_seeds_differ():
+    summary = json.loads((FOLDER.parent / "results/weights.json").read_text())["summary"]
+    conclusion = importlib.import_module("weights").conclusion(summary)
+    assert "by more than the deviation over seeds nowhere" in conclusion
+    assert "variance rises everywhere" in conclusion

@@ -21,6 +21,7 @@ from unclump.objectives._arguments import check_reduction, checked_weight, ranks
 from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
+from unclump.objectives._zero_rows import fused_without_zeros
 from unclump.ops.project import unit_rows
 
 
@@ -51,6 +52,12 @@ class Objective(nn.Module):
     needs_directions = True
     """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
 
+    has_fused = False
+    """Whether there may be a compiled loop; set by the class itself."""
+
+    rows_of_pull = -2
+    """The dimension of `Pull.vectors` that counts rows."""
+
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
 
@@ -58,6 +65,7 @@ class Objective(nn.Module):
         super().__init_subclass__(**options)
         if "loss" in vars(cls) and "fused" not in vars(cls):
             cls.fused = Objective.fused  # type: ignore[method-assign]  # the inherited loop is of another loss
+        cls.has_fused = cls.fused is not Objective.fused
 
     def __init__(self, *, gather: Gather = False) -> None:
         super().__init__()
@@ -179,7 +187,8 @@ class Objective(nn.Module):
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
         """The objective of raw embeddings alone, by one compiled loop.
 
-        None where there is none, or where a row has no direction: then `loss` does it, with weights.
+        None where there is none, or where a row has no direction: it is called again without rows of zeros, and where
+        that is None too, `loss` does it, with weights.
         """
         return None
 
@@ -325,6 +334,8 @@ def _loss(
     x, against, weight = _sets(embeddings, against, weight, objective)
     is_alone = against is None and weight is None and call.ranks.size == 1
     result, count = objective.fused(x, draw, needs_grad) if is_alone else None, x.shape[-2]
+    if result is None and is_alone and objective.has_fused:
+        result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
         too_few, count = others.has_too_few(objective.fewest), objective.count(others)

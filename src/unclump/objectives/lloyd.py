@@ -77,8 +77,7 @@ class Lloyd(Objective):
         sampler: None is the sphere, onto which the embeddings are projected first. For another domain,
             `sampler(count)` draws that many samples, of shape (count, d).
         distance: The distance of that domain; see `lloyd`. With a finite data set as domain this is k-means.
-        generator: For the samples on the sphere.
-            Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the samples on the sphere. Under activation checkpointing see `unclump.replay`.
 
     Example:
         >>> data = torch.randn(1000, 2)

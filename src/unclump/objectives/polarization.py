@@ -83,7 +83,7 @@ class Polarization(Objective):
         kernel: `Gaussian`, `Laplace` or `Riesz`.
         samples: How many uniform starts a call draws.
         steps: How many steps of descent follow.
-        generator: For the starts. Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the starts. Under activation checkpointing see `unclump.replay`.
     """
 
     choices = ("kernel", "samples", "steps")

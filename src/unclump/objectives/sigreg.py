@@ -61,7 +61,7 @@ class SIGReg(RawObjective):
         t_max: The largest t.
         times_n: Whether the value is the statistic, n times the distance; False for the distance alone. The weights
             that the authors recommend, 0.01 to 0.1, are for the statistic.
-        generator: For the directions. Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the directions. Under activation checkpointing see `unclump.replay`.
     """
 
     choices = ("slices", "knots", "t_max", "times_n")

@@ -99,12 +99,13 @@ class Sliced(Objective):
         reduction: ``"mean"`` over the points, those of a queue among them: the same weight serves tables of any size.
             ``"sum"`` is the paper's, n times as much. A call may have another one; its ``"none"`` are the terms of the
             points, without those of a queue.
-        generator: For the circles. Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the circles. Under activation checkpointing see `unclump.replay`.
     """
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_zero_rows = False
     supports_weights = True
+    rows_of_pull = -1
 
     def __init__(
         self,
@@ -216,7 +217,7 @@ class SSW(Sliced):
     Args:
         circles: How many circles a call draws.
         axis_aligned: Draw circles through two coordinate axes; see `Sliced`.
-        generator: For the circles. Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the circles. Under activation checkpointing see `unclump.replay`.
     """
 
     choices = ("circles", "axis_aligned")

@@ -60,7 +60,7 @@ class VISReg(RawObjective):
         scale: The weight of the deviations' distance to one.
         shape: The weight of the projections' distance to normal ones.
         centre: The weight of the means' distance to zero.
-        generator: For the directions. Under activation checkpointing leave it None: torch replays only its own.
+        generator: For the directions. Under activation checkpointing see `unclump.replay`.
     """
 
     choices = ("slices", "scale", "shape", "centre")
