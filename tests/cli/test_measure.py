@@ -106,7 +106,7 @@ def bad_files(tmp_path):
         (["pickle.npy"], "pickle.npy"),
         (["cut.npy"], "cut.npy"),
         (["broken.txt"], "line 3: expected 3 numbers, got 'x'"),
-        (["good.npy", "--names", "names.txt"], "expected 3 names, one per line, for the rows of good.npy, got 1"),
+        (["good.npy", "--names", "names.txt"], "expected 3 names, one per line and row, got 1"),
         (["good.npy", "--tensor", "key"], "leave out --tensor 'key'"),
         (["bad\x1b[31mname.npy"], r"bad\x1b[31mname.npy"),
     ],
@@ -222,7 +222,10 @@ def test_norms_are_compared_with_the_frequencies_of_a_file(tmp_path, points, cap
     (tmp_path / "counts.txt").write_text("\n".join(map(str, range(50))))
     out = run(capsys, tmp_path / "table.npy", "--json", "--frequencies", tmp_path / "counts.txt")
     assert json.loads(out)["verdict"]["findings"] == ["norms"]
-    for text, message in (("1\n2", "expected 50 frequencies, one per line, got 2"), ("x\n" * 50, "line 1: expected a")):
+    for text, message in (
+        ("1\n2", "expected 50 frequencies, one per line and row, got 2"),
+        ("x\n" * 50, "line 1: expected a"),
+    ):
         (tmp_path / "counts.txt").write_text(text)
         assert main(["measure", str(tmp_path / "table.npy"), "--frequencies", str(tmp_path / "counts.txt")]) == 2
         assert message in capsys.readouterr().err

@@ -239,7 +239,7 @@ REFUSED = {
     "broken line": (["broken.txt", *OUT], "line 3: expected 3 numbers, got 'x'"),
     "nan": (["nan.npz", *OUT], r"row 7 '\x1b[31mw7' is NaN"),
     "zero": (["zero.npz", *OUT], r"expected at least 2 rows that are not zero, got 1"),
-    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line, for the rows of"),
+    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line and row, got"),
     "itself": (["words.npz", "-o", "words.npz"], "allow it with --in-place"),
     "nowhere": (["words.npz"], "name a file with -o"),
     "two places": (["words.npz", "--in-place", *OUT], "leave one out"),

@@ -1,19 +1,21 @@
-"""What the commands that read or write tables share: validation, and reading of lines."""
+"""What the commands that read or write tables share."""
 
 import argparse
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
+from tqdm import tqdm
 
 from unclump._text import sanitise
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, read_tables
-from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
 # Advice in the library's error messages, and its equivalent on the command line.
@@ -38,8 +40,12 @@ def load_shards(paths: Sequence[Path], args: argparse.Namespace) -> Table:
         return read_tables(paths, tensor=args.tensor, names=args.names)
 
 
-def read_table(args: argparse.Namespace) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
+def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
     """Load the table FILE; raise if rows are NaN or infinite, and list them by number and name.
+
+    Args:
+        args: The options of the command.
+        at_least: How many rows must not be zero.
 
     Returns:
         The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
@@ -53,8 +59,10 @@ def read_table(args: argparse.Namespace) -> tuple[Table, Bool[Tensor, " n"], lis
         raise FileError(
             f"{sanitise(args.file)}: {_list(not_finite)}: such rows have no direction; drop or replace them"
         )
-    if int(directed.sum()) < 2:
-        raise FileError(f"{sanitise(args.file)}: expected at least 2 rows that are not zero, got {int(directed.sum())}")
+    if int(directed.sum()) < at_least:
+        raise FileError(
+            f"{sanitise(args.file)}: expected at least {at_least} rows that are not zero, got {int(directed.sum())}"
+        )
     return table, directed, [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
 
 
@@ -91,6 +99,18 @@ def check_output(output: Path, table: Table, *, in_place: bool) -> str:
 
 
 @contextmanager
+def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Table]:
+    """The table whose rows a map takes to others as they are written, a block at a time, under a progress bar."""
+    with tqdm(total=len(table.points), disable=not progress, unit="row", unit_scale=True) as bar:
+
+        def convert(rows: Tensor) -> Tensor:
+            bar.update(len(rows))
+            return isotropy.transform(rows)
+
+        yield replace(table, convert=convert)
+
+
+@contextmanager
 def translate_advice() -> Iterator[None]:
     """Rewrite the advice in the library's errors for the command line."""
     try:
@@ -100,16 +120,6 @@ def translate_advice() -> Iterator[None]:
         for library, command_line in _ADVICE.items():
             message = message.replace(library, command_line)
         raise FileError(message) from error.__cause__
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a text file, without empty lines at its end; bytes that are not UTF-8 are kept."""
-    with prefix_errors(path):
-        check_regular(path)
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
-        if not content:
-            raise FileError("is empty; list one entry per line")
-    return [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
 
 
 def parse_number(text: str) -> int | None:

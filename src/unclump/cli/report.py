@@ -1,6 +1,7 @@
 """`unclump report FILE [OTHER]`: the health of a table as one HTML page."""
 
 import argparse
+import itertools
 import shlex
 import sys
 from collections.abc import Sequence
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> None:
         *tables,
         measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
         methods=methods,
-        labels=_read_labels(args.labels, max(len(table.points) for table in tables)),
+        labels=_read_columns(args.labels, max(len(table.points) for table in tables)),
         layout=args.layout,
         command=_command(args, inputs, output),
         generator=torch.Generator().manual_seed(args.seed),
@@ -112,18 +113,15 @@ def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:
             raise FileError("is what the table was read from; write elsewhere")
 
 
-def _read_labels(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
-    """Read a column of labels from each file, by its stem; raise unless it has a line for every row."""
-    from unclump._text import sanitise
-    from unclump.cli._tables import read_lines
-    from unclump.tables.files import FileError
+def _read_columns(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
+    """Read a column of labels from each file, by its stem, or a longer title where that is taken."""
+    from unclump.tables.files import read_row_lines
 
     columns: dict[str, list[str]] = {}
     for path in paths:
-        lines = read_lines(path)
-        if len(lines) != n:
-            raise FileError(f"{sanitise(path)}: expected a label on each of {n} lines, one per row, got {len(lines)}")
-        columns[path.stem if path.stem not in columns else path.name] = lines
+        numbered = (f"{path.name} ({number})" for number in itertools.count(2))
+        title = next(title for title in itertools.chain((path.stem, path.name), numbered) if title not in columns)
+        columns[title] = read_row_lines(path, n, "labels")
     return columns
 
 

@@ -26,6 +26,7 @@ from unclump.report.verdict_section import verdict_section
 from unclump.tables.comparison import Comparison
 from unclump.tables.files import Table
 from unclump.tables.findings import Health, fingerprint
+from unclump.tables.rows import Rows
 
 __all__ = ["report"]
 
@@ -72,7 +73,7 @@ def report(
         )
     _check_methods(methods, table)
     labels = _check_labels(labels or {}, max(len(t.points) for t in (table, other) if t is not None))
-    if measured is not None and measured.fingerprint != fingerprint(table.points):
+    if measured is not None and measured.fingerprint != fingerprint(Rows(table.points)):
         raise ValueError("expected the health of this table, got that of another; measure it again")
     tables = [measure_table(table, generator, progress=progress, measured=measured)]
     tables += [measure_table(t, generator, progress=progress) for t in (other,) if t is not None]

@@ -12,7 +12,7 @@ import torch
 
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
-from unclump.tables.survey import BLOCK
+from unclump.tables.rows import BLOCK
 
 ALL_ROWS = 1.5e12  # multiplications up to which all rows are searched for
 SAMPLED = 6e11  # multiplications for the neighbours of a sample

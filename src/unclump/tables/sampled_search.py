@@ -13,9 +13,10 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
+from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
 
 Interval = tuple[float, float]
@@ -28,26 +29,41 @@ class SampledSearch:
     """The k nearest of some rows, in a table of directions.
 
     Args:
-        x: The directions of the sampled rows.
+        x: The directions of the sampled rows, on the device where the table is searched.
         numbers: Their numbers.
         k: How many neighbours.
     """
 
-    def __init__(self, x: Float32[Tensor, "m d"], numbers: Int[Tensor, " m"], k: int) -> None:
+    def __init__(self, x: Float[Tensor, "m d"], numbers: Int[Tensor, " m"], k: int) -> None:
         self._x, self._numbers, self._k = x, numbers, k
-        self._index = torch.full((len(x), k + 1), -1)
-        self._r2 = torch.full((len(x), k + 1), math.inf)
+        self._index = torch.full((len(x), k + 1), -1, device=x.device)
+        self._r2 = x.new_full((len(x), k + 1), math.inf)
 
-    def add(self, table: Float32[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
+    def add(self, table: Float[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
         """Search a block of directions, which are the rows of these numbers."""
-        k = min(self._k + 1, len(table))
-        index, r2 = nearest(self._x, table, k=k)
-        r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
-        self._index, self._r2 = torch.cat([self._index, numbers[index]], dim=1).gather(1, order), r2
+        index, r2 = nearest(self._x, table.to(self._x.device), k=min(self._k + 1, len(table)))
+        self._keep_nearest(numbers.to(self._x.device)[index], r2)
+
+    def merge(self, ranks: Alone) -> None:
+        """Go on with what the searches of all ranks found, each in its own rows."""
+        if ranks.size > 1:
+            found = [
+                self._index.new_zeros(ranks.size, *self._index.shape),
+                self._r2.new_zeros(ranks.size, *self._r2.shape),
+            ]
+            found[0][ranks.rank], found[1][ranks.rank] = self._index, self._r2
+            index, r2 = (ranks.sum(part.cpu()).to(self._x.device).unbind() for part in found)
+            self._index, self._r2 = index[0], r2[0]
+            self._keep_nearest(torch.cat(index[1:], dim=1), torch.cat(r2[1:], dim=1))
+
+    def _keep_nearest(self, index: Int[Tensor, "m a"], r2: Float[Tensor, "m a"]) -> None:
+        """Keep the nearest of those found so far and of these."""
+        self._r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
+        self._index = torch.cat([self._index, index], dim=1).gather(1, order)
 
     def neighbours(self) -> Int[Tensor, "m k"]:
         """The numbers of the nearest others, nearest first."""
-        return without_itself(self._index, self._numbers)
+        return without_itself(self._index.cpu(), self._numbers)
 
 
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:

@@ -118,9 +118,9 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_shape(n: int, d: int) -> None:
-    """Raise unless there are at least two rows in at least two dimensions."""
-    if n < 2 or d < 2:
-        raise FileError(f"expected at least 2 rows of at least 2 numbers, got {n} x {d}")
+    """Raise unless there is a row, as a single query is, in at least two dimensions."""
+    if n < 1 or d < 2:
+        raise FileError(f"expected at least 1 row of at least 2 numbers, got {n} x {d}")
 
 
 def check_no_tensor(tensor: str | None) -> None:

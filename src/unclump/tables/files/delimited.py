@@ -219,7 +219,7 @@ def write(file: BinaryIO, table: Table, format_name: str) -> None:
         source.check_unchanged()
         start = int(layout.headings is not None)
         records = (cells for _, cells in islice(_records(source.path, layout.delimiter), start, None))
-    for row, numbers in enumerate(format_rows(table.points)):
+    for row, numbers in enumerate(format_rows(table)):
         cells = next(records, [""] * layout.cells)
         for column, value in zip(
             layout.columns, [f"[{', '.join(numbers)}]"] if layout.is_list else numbers, strict=True
