@@ -1,6 +1,7 @@
 """Commands that processes run together: `torchrun -m tests.commands_of_ranks COMMANDS`, a JSON list of lists of words.
 
-Each process writes what it printed, and its exit codes, to `rank-N.json` beside it: a launch takes longer than many commands.
+Each process writes what it printed, and its exit codes, to `rank-N.json` beside it: a launch takes longer than many
+commands.
 """
 
 import contextlib

@@ -33,7 +33,7 @@ def launch(processes, folder, *program):
 
 @pytest.fixture
 def shards(tmp_path, points):
-    """A table with duplicates and bad rows across shards, cut in several ways; and names and frequencies of its rows."""
+    """A table with duplicates and bad rows across shards, cut in several ways; names and frequencies."""
     x = points(800, 12).float() + 0.1
     x[501], x[700] = x[3], x[20] * (1 + 1e-6) + 1e-5
     x[7], x[799, 1] = 0, math.nan

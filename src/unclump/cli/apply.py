@@ -51,9 +51,8 @@ def run(args: argparse.Namespace) -> None:
         facts = {"map": str(args.map), "file": str(args.file), "output": str(output), "rows": n, "dimensions": d}
         print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength}, indent=1))
         return
-    print(
-        f"{n} {'row' if n == 1 else 'rows'} mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}"
-    )
+    rows = "1 row" if n == 1 else f"{n} rows"
+    print(f"{rows} mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}")
     for note in notes:
         print(note)
     print(f"written to {sanitise(output)}")

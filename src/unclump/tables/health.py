@@ -93,9 +93,10 @@ def health(
         sample: Search for the neighbours of so many rows; None is all up to 1.5e12 / (n d) rows, and a sample of 6e11 /
             (n d), but at least 2048, of more.
         generator: For the sample, and for p-values simulated for fewer than 20 rows; None for a new one with seed 0.
-        gather: True, a process group or `Shards`: `points`, a tensor or an array, names and frequencies are those of this
-            rank's rows, perhaps none, of one table, and all ranks return the health of the whole table. They communicate through the CPU, as
-            gloo does. A sampled table stays where it is; without a sample every rank takes all rows.
+        gather: True, a process group or `Shards`: `points`, a tensor or an array, names and frequencies are those of
+            this rank's rows, perhaps none, of one table, and all ranks return the health of the whole table. They
+            communicate through the CPU, as gloo does. A sampled table stays where it is; without a sample every rank
+            takes all rows.
         device: Where neighbours are searched for; None for the CPU, which does all else.
         progress: Show a progress bar on stderr.
 

@@ -73,9 +73,8 @@ def neighbours(
             if len(rows) == 0:  # more ranks than points
                 break
             first = int(rows[0])
-            index[rows], r2 = (
-                part.cpu() for part in nearest(table[first : first + len(rows)], table, k=k, itself=first)
-            )
+            found = nearest(table[first : first + len(rows)], table, k=k, itself=first)
+            index[rows], r2 = (part.cpu() for part in found)
             if k < n - 1:
                 nearer = r2[:, 0] + 2 * rounding
                 unclear = ((r2[:, -1] <= nearer) & (r2[:, 0] > 0)) | (r2[:, -1] <= reach + rounding)

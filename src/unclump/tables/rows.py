@@ -1,4 +1,4 @@
-"""The rows of one table, which may be spread over processes: a block of this one's at a time, or some of all by number."""
+"""The rows of one table, which may be spread over processes: in blocks, or by number."""
 
 from collections.abc import Iterator
 

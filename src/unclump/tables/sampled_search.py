@@ -47,12 +47,7 @@ class SampledSearch:
     def merge(self, ranks: Alone) -> None:
         """Go on with what the searches of all ranks found, each in its own rows."""
         if ranks.size > 1:
-            found = [
-                self._index.new_zeros(ranks.size, *self._index.shape),
-                self._r2.new_zeros(ranks.size, *self._r2.shape),
-            ]
-            found[0][ranks.rank], found[1][ranks.rank] = self._index, self._r2
-            index, r2 = (ranks.sum(part.cpu()).to(self._x.device).unbind() for part in found)
+            index, r2 = (_of_all(part, ranks) for part in (self._index, self._r2))
             self._index, self._r2 = index[0], r2[0]
             self._keep_nearest(torch.cat(index[1:], dim=1), torch.cat(r2[1:], dim=1))
 
@@ -64,6 +59,13 @@ class SampledSearch:
     def neighbours(self) -> Int[Tensor, "m k"]:
         """The numbers of the nearest others, nearest first."""
         return without_itself(self._index.cpu(), self._numbers)
+
+
+def _of_all(part: Tensor, ranks: Alone) -> tuple[Tensor, ...]:
+    """What each rank has, of the same shape."""
+    parts = torch.zeros(ranks.size, *part.shape, dtype=part.dtype)
+    parts[ranks.rank] = part
+    return ranks.sum(parts).to(part.device).unbind()
 
 
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:

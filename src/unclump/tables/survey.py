@@ -94,13 +94,12 @@ def survey(
     faults, norms = torch.zeros(n, dtype=torch.uint8), torch.zeros(n, dtype=torch.float64)
     hashes, signs = np.zeros(n, np.uint64), np.zeros((n if searches else 0, TABLES), np.uint32)
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True, desc="rows") as bar:
-        for start, block in rows.blocks():
-            here = torch.arange(start, start + len(block))
+        for start, all_of_block in rows.blocks():
+            block, here = all_of_block, torch.arange(start, start + len(all_of_block))
             bar.update(len(block))
             if bad := faulty_rows(block):
-                faults[[start + row for row, _ in bad]] = torch.tensor(
-                    [_FAULTS.index(fault) for _, fault in bad], dtype=torch.uint8
-                )
+                for row, fault in bad:
+                    faults[start + row] = _FAULTS.index(fault)
                 good = without(len(block), bad)
                 block, here = block[good], here[good]
             if len(block) == 0:
