@@ -34,14 +34,10 @@ class Share:
 def read_share(args: argparse.Namespace, processes: Processes) -> Share:
     """Read the shards of this process; of a single file, which all of them map, a part."""
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
-    is_alone = processes.size == 1
-    names_file = args.names if is_alone else None
-    table = processes.all_or_none(
-        lambda: load_shards(files, argparse.Namespace(tensor=args.tensor, names=names_file)) if files else None
-    )
-    if is_alone:
-        assert table is not None
+    if processes.size == 1:
+        table = load_shards(files, args.tensor, args.names)
         return Share(table, table.points, table.names, len(table.points), slice(None))
+    table = processes.all_or_none(lambda: load_shards(files, args.tensor, None, at_least=0) if files else None)
     points, names = _rows_of(table, args, processes)
     counts = processes.each(len(points))
     here = slice(sum(counts[: processes.rank]), sum(counts[: processes.rank + 1]))

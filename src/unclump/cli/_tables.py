@@ -29,15 +29,18 @@ _ADVICE = {
 }
 
 
-def load_table(path: Path, args: argparse.Namespace) -> Table:
-    """Load a table as the options say, including rows without a direction."""
-    return load_shards([path], args)
+def load_table(path: Path, args: argparse.Namespace, *, at_least: int = 2) -> Table:
+    """Load a table as the options say, including rows without a direction; raise if it has too few rows."""
+    return load_shards([path], args.tensor, args.names, at_least=at_least)
 
 
-def load_shards(paths: Sequence[Path], args: argparse.Namespace) -> Table:
-    """Load the shards of one table as the options say, including rows without a direction."""
+def load_shards(paths: Sequence[Path], tensor: str | None, names: Path | None, *, at_least: int = 2) -> Table:
+    """The same of the shards of one table."""
     with translate_advice():
-        return read_tables(paths, tensor=args.tensor, names=args.names)
+        table = read_tables(paths, tensor=tensor, names=names)
+    if len(table.points) < at_least:
+        raise FileError(f"{sanitise(paths[0])}: expected at least {at_least} rows, got {len(table.points)}")
+    return table
 
 
 def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
@@ -50,7 +53,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
     Returns:
         The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
     """
-    table = load_table(args.file, args)
+    table = load_table(args.file, args, at_least=at_least)
     bad = bad_rows(table)
     directed = torch.ones(len(table.points), dtype=torch.bool)
     directed[[row.row for row in bad]] = False

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unclump.cli._files import add_input
+from unclump.cli._files import add_habits, add_input
 
 if TYPE_CHECKING:
     from unclump.tables.files import Table
@@ -57,37 +57,54 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
+    add_habits(command, quiet="no progress bar, and do not print the output path")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, measure, write the page, print its path."""
+    import json
+
     import torch
 
     from unclump._text import sanitise
+    from unclump.cli._options import resolve_device
     from unclump.cli._tables import load_table
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
+    from unclump.tables.health import health
 
+    device = resolve_device(args.device)
     output = args.output or Path(f"{args.file.resolve().stem}.report.html")
     inputs = [path for path in (args.file, args.other) if path is not None]
     _check_page(output)
     methods = None if args.comparison is None else load_comparison(args.comparison)
     tables = [load_table(path, args) for path in inputs]
     _check_not_source(output, tables)
+    labels = _read_columns(args.labels, max(len(table.points) for table in tables))
+    habits = {
+        "generator": torch.Generator().manual_seed(args.seed),
+        "device": device,
+        "progress": not args.quiet and sys.stderr.isatty(),
+    }
+    if args.saved is not None:
+        measured = Health.load(args.saved, names=tables[0].names)
+    else:
+        measured = health(tables[0].points, names=tables[0].names, **habits)
     page = report(
         *tables,
-        measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
+        measured=measured,
         methods=methods,
-        labels=_read_columns(args.labels, max(len(table.points) for table in tables)),
+        labels=labels,
         layout=args.layout,
         command=_command(args, inputs, output),
-        generator=torch.Generator().manual_seed(args.seed),
-        progress=not args.quiet and sys.stderr.isatty(),
+        **habits,
     )
     write_page(output, page)
-    if not args.quiet:
+    if args.json:
+        files = {"files": list(map(str, inputs)), "output": str(output)}
+        print(json.dumps(files | {"health": measured.to_dict()}, indent=1, allow_nan=False))
+    elif not args.quiet:
         print(sanitise(output))
 
 

@@ -15,9 +15,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
+from tqdm import tqdm
 
 from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
+from unclump.ops.project import project
+from unclump.tables.rows import BLOCK, Rows
 
 Interval = tuple[float, float]
 
@@ -59,6 +62,28 @@ class SampledSearch:
     def neighbours(self) -> Int[Tensor, "m k"]:
         """The numbers of the nearest others, nearest first."""
         return without_itself(self._index.cpu(), self._numbers)
+
+
+def nearest_in_table(
+    rows: Rows,
+    numbers: Int[Tensor, " n"],
+    chosen: Int[Tensor, " m"],
+    *,
+    k: int,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+    progress: bool = False,
+) -> Int[Tensor, "m k"]:
+    """The numbers of the k nearest others of chosen rows, nearest first, among the rows of these numbers.
+
+    A block of rows is in memory at a time, beside the chosen ones and their neighbours.
+    """
+    search = SampledSearch(project(rows.take(chosen).double()).to(device, dtype), chosen, k)
+    with tqdm(total=len(numbers), desc="neighbours", unit="row", disable=not progress, leave=False) as bar:
+        for some in torch.split(numbers, max(1, BLOCK // rows.d)):
+            search.add(project(rows.take(some).double()).to(dtype), some)
+            bar.update(len(some))
+    return search.neighbours()
 
 
 def _of_all(part: Tensor, ranks: Alone) -> tuple[Tensor, ...]:
