@@ -211,6 +211,31 @@ def test_pairs_within_a_degree_are_nearly_always_candidates(degrees, recall, poi
     assert len(pairs) < 4100  # and few others
 
 
+def test_candidates_are_all_pairs_of_a_few_rows_and_chains_of_many():
+    sizes = [1, 2, 3, 31, 32, 33, 45]  # all pairs up to 32 rows with the same hash
+    hashes = np.repeat(np.arange(len(sizes), dtype=np.uint32) * 7, sizes)
+    order = torch.randperm(len(hashes), generator=seeded()).numpy()
+    expected = set()
+    for value in np.unique(hashes):
+        rows = np.flatnonzero(hashes[order] == value).tolist()
+        for i, first in enumerate(rows):
+            for lag, second in enumerate(rows[i + 1 :], start=1):
+                if len(rows) <= 32 or lag <= 8 or i == 0:
+                    expected.add((first, second))
+    found = candidates(np.repeat(hashes[order, None], 4, axis=1))
+    assert set(map(tuple, found.tolist())) == expected
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("flips", [0, 1, 8, 9])
+def test_candidates_differ_in_eight_bits_at_most(flips):
+    near = np.array([0x0F0F0F0F, 5, 2**32 - 1, 77], dtype=np.uint32)
+    other = near.copy()
+    for bit in range(flips):  # none in the first table, in which they are found
+        other[1 + bit % 3] ^= np.uint32(1 << (3 * bit))
+    assert candidates(np.stack([near, other])).tolist() == ([[0, 1]] if flips <= 8 else [])
+
+
 def test_a_large_crowd_has_few_candidates_that_connect_it(points):
     x = torch.cat([points(1, 16).repeat(3000, 1), points(100, 16)]).float()
     pairs = candidates(SignHash(x.double().mean(dim=0))(x))

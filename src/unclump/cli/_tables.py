@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -57,6 +58,8 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
     bad = bad_rows(table)
     directed = torch.ones(len(table.points), dtype=torch.bool)
     directed[[row.row for row in bad]] = False
+    # The library would warn of rows of zeros; the note says it, with their names.
+    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     not_finite = [row for row in bad if row.fault != "zero"]
     if not_finite:
         raise FileError(

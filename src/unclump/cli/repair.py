@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +56,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, validate everything, compare, write what is recommended, print."""
-    # The notes that are printed say it, with the names of the rows.
-    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     import json
 
     from unclump._checks import check_count

@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +74,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
-    # The notes that are printed say it, with the names of the rows.
-    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_change, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save

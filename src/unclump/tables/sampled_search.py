@@ -21,6 +21,7 @@ from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
 from unclump.ops.project import project
 from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.skewness import skewness_of
 
 Interval = tuple[float, float]
 
@@ -111,9 +112,7 @@ def _skewness(index: Int[Tensor, "m k"], n: int) -> float:
     for r in range(3):
         falling, scale = falling * (counts - r), scale * (n - r) / max(m - r, 1)
         powers.append(falling.sum().item() / n * scale)
-    first, second, third = powers[0], powers[1] + powers[0], powers[2] + 3 * powers[1] + powers[0]
-    variance = second - first**2
-    return (third - 3 * first * second + 2 * first**3) / variance**1.5 if variance > 0 else 0.0
+    return float(skewness_of(powers[0], powers[1] + powers[0], powers[2] + 3 * powers[1] + powers[0]))
 
 
 def estimate_largest_hub(index: Int[Tensor, "m k"], excluded: Int[Tensor, " e"]) -> tuple[float, Interval]:

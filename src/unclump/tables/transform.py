@@ -17,9 +17,9 @@ from unclump._checks import check_choice, check_count, check_generator, check_nu
 from unclump._precision import exact_products, full_precision
 from unclump.objectives import Sliced
 from unclump.tables import transform_files
+from unclump.tables.transform_covariance import check_rows_to_fit, estimate_covariance, row_blocks
 from unclump.tables.transform_learned import learn, sample_rows, soften
 from unclump.tables.transform_maps import Affine, closed_form
-from unclump.tables.transform_moments import check_rows_to_fit, moments, row_blocks
 
 METHODS = ("centre", "all_but_the_top", "whiten", "learn")
 _STEPS = 300
@@ -165,7 +165,7 @@ class Isotropy:
         if self.method != "learn":
             return closed_form(
                 self.method,
-                moments(x, progress=progress),
+                estimate_covariance(x, progress=progress),
                 self.strength,
                 directions=self.directions,
                 shrinkage=self.shrinkage,
