@@ -141,6 +141,7 @@ def test_fit_and_apply_print_json(capsys):
     assert main(["fit", "words.npz", "-o", "m.safetensors", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) | {"rows": N, "dimensions": 6, "method": "whiten"} == {
         "file": "words.npz", "map": "m.safetensors", "method": "whiten", "strength": 1.0, "rows": N, "dimensions": 6,
+        "notes": [],
     }  # fmt: skip
     assert main(["apply", "m.safetensors", "words.npz", "-o", "out.npz", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["output"] == "out.npz"

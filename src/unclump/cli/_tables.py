@@ -69,7 +69,13 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         raise FileError(
             f"{sanitise(args.file)}: expected at least {at_least} rows that are not zero, got {int(directed.sum())}"
         )
-    return table, directed, [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
+    notes = [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
+    return table, directed, [*notes_on(table), *notes]
+
+
+def notes_on(table: Table) -> list[str]:
+    """What a user should know of how the file was read."""
+    return [] if table.source is None else list(table.source.notes)
 
 
 def _list(rows: list[BadRow]) -> str:

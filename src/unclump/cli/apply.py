@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
     n, d = table.points.shape
     if args.json:
         facts = {"map": str(args.map), "file": str(args.file), "output": str(output), "rows": n, "dimensions": d}
-        print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength}, indent=1))
+        print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength, "notes": notes}, indent=1))
         return
     rows = "1 row" if n == 1 else f"{n} rows"
     print(f"{rows} mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}")

@@ -38,6 +38,9 @@ EXAMPLES = """examples:
 Faults are directions (rows that are NaN, infinite or zero), duplicates, near-duplicates, rank, cone, hubs, dimensions
 (constant ones) and norms (that carry the frequency). Angles are in degrees. Rows are counted from 0. Rows without a
 direction are listed and left out.
+
+Effective rank: how many dimensions the rows use, of d. Hubness: how unevenly rows are among the 10 nearest of others; a
+hub is among those of very many. Cone: how much all rows share one direction, by the mean cosine of pairs.
 """
 
 
@@ -73,6 +76,7 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
 
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
+    from unclump.cli._tables import notes_on
     from unclump.tables.health import health
 
     fail_on, device = _parse_faults(args.fail_on), resolve_device(args.device)
@@ -94,13 +98,14 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         progress=not is_quiet and sys.stderr.isatty(),
     )
     if processes.is_first:
+        notes = [] if share.table is None else notes_on(share.table)
         if args.save is not None:
             result.save(args.save)
         if args.json:
             files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-            print(json.dumps(files | result.to_dict(), indent=1, allow_nan=False))
+            print(json.dumps(files | result.to_dict() | {"notes": notes}, indent=1, allow_nan=False))
         else:
-            print("\n".join([str(result), *_advice(result, share.table, args)]))
+            print("\n".join([str(result), *notes, *_advice(result, share.table, args)]))
     return int(not fail_on.isdisjoint(result.verdict.findings))
 
 

@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._text import sanitise
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import load_table
+    from unclump.cli._tables import load_table, notes_on
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
@@ -101,10 +101,13 @@ def run(args: argparse.Namespace) -> None:
         **habits,
     )
     write_page(output, page)
+    notes = notes_on(tables[0])
     if args.json:
         files = {"files": list(map(str, inputs)), "output": str(output)}
-        print(json.dumps(files | {"health": measured.to_dict()}, indent=1, allow_nan=False))
+        print(json.dumps(files | {"health": measured.to_dict(), "notes": notes}, indent=1, allow_nan=False))
     elif not args.quiet:
+        for note in notes:
+            print(note)
         print(sanitise(output))
 
 

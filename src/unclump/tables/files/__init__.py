@@ -105,9 +105,12 @@ def read_tables(
         if kind != expected:
             raise FileError(f"{sanitise(path)}: expected {expected}, as in {sanitise(paths[0])}, got {kind}")
     points = torch.cat([shard.points for shard in shards])
+    notes = () if first.source is None else first.source.notes
     files = [file for shard in shards if shard.source is not None for file in shard.source.files]
     all_names = None if first.names is None else [name for shard in shards for name in shard.names or ()]
-    table = Table(points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files))
+    table = Table(
+        points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files, notes=notes)
+    )
     return table if names is None else _with_names(table, Path(names))
 
 

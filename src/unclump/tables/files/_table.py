@@ -28,6 +28,7 @@ class Source:
     tensor: str | None = None
     layout: object = None  # whatever else the format needs
     names_path: Path | None = None  # the file or folder the names came from, if not the table's own file
+    notes: tuple[str, ...] = ()  # what a reader should know of how the file was read
 
     def layout_as(self, kind: type[_Layout]) -> _Layout:
         """Return the layout as the format's own type."""
@@ -151,12 +152,13 @@ def make_source(
     layout: object = None,
     files: Sequence[Path] | None = None,
     names_path: Path | None = None,
+    notes: Sequence[str] = (),
 ) -> Source:
     """Create the source of a table that was just read."""
     n, d = points.shape
     paths = tuple(file.absolute() for file in ((path,) if files is None else files))
     fingerprints = tuple(map(_fingerprint, paths))
-    return Source(path.absolute(), format_name, n, d, paths, fingerprints, tensor, layout, names_path)
+    return Source(path.absolute(), format_name, n, d, paths, fingerprints, tensor, layout, names_path, tuple(notes))
 
 
 def _fingerprint(path: Path) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from unclump._text import FileError, describe_error, escape_unprintable, sanitis
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MAX_LISTED = 8  # arrays named in a message
 _NAME_KEYS = ("names", "name", "words", "word", "tokens", "token", "vocab", "labels", "label", "keys", "key", "text")
+ROW_NUMBER_KEYS = {"id", "index", "key", "idx", "row"}
 _TRUSTED_SIZE = 2**28  # bytes; smaller archives are not checked
 _MAX_RATIO = 100  # embeddings compress by a factor of 2, strings by 20, a decompression bomb by 1000
 
@@ -106,6 +107,13 @@ def list_entries(entries: Mapping[str, Entry], *, first: Sequence[str] = ()) -> 
 def choose_names(keys: Sequence[str]) -> str | None:
     """Pick the array or column of row names: the only one, or one with a typical name such as "words"."""
     return keys[0] if len(keys) == 1 else next((key for key in _NAME_KEYS if key in keys), None)
+
+
+def note_on_columns(left_out: Sequence[str]) -> list[str]:
+    """Say which columns of numbers were not read as coordinates, if any."""
+    listed = ", ".join(f"'{sanitise(name)}'" for name in left_out[:_MAX_LISTED])
+    more = f" and {len(left_out) - _MAX_LISTED} more" if len(left_out) > _MAX_LISTED else ""
+    return [f"read as numbers of rows, not as coordinates: {listed}{more}"] if left_out else []
 
 
 def check_names(names: Sequence[str]) -> None:

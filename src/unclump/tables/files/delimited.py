@@ -10,7 +10,7 @@ and then perhaps decimal commas; TSV is not quoted, so that a quotation mark can
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from unclump._text import FileError, describe_error, sanitise
 from unclump.tables.files._numbers import format_rows, is_number, parse_rows
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import check_shape, choose_names
+from unclump.tables.files._validation import check_shape, choose_names, note_on_columns
 from unclump.tables.files.text import MAX_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -36,6 +36,14 @@ class Layout:
     names_column: int | None
     is_list: bool
     delimiter: str
+    numbers: tuple[int, ...] = ()  # all columns of numbers
+    is_series: bool = False  # whether the columns are x0, x1, ...
+
+    @property
+    def numbers_left_out(self) -> list[str]:
+        """The columns of numbers that are no coordinates, by heading, or by their place from 1 on."""
+        left_out = [] if self.is_list else [i for i in self.numbers if i not in {*self.columns, self.names_column}]
+        return [f"column {i + 1}" if self.headings is None else self.headings[i] for i in left_out]
 
     @property
     def others(self) -> list[int]:
@@ -49,11 +57,16 @@ def read(path: Path, tensor: str | None) -> Table:
     layout = _detect_layout(path, tensor)
     start = int(layout.headings is not None)
     n, d = 0, 0
+    counting = _RowNumbers(layout)
     for line, cells in islice(_records(path, layout.delimiter), start, None):
         if len(cells) != layout.cells:
             raise FileError(f"line {line}: expected {layout.cells} cells, as in the previous lines, got {len(cells)}")
         d = d or _numbers(cells, layout).count(",") + 1
+        counting.add(cells, n)
         n += 1
+    if counting.columns and n > 2 and d - len(counting.columns) >= 2:
+        layout = replace(layout, columns=tuple(i for i in layout.columns if i not in counting.columns))
+        d = len(layout.columns)
     check_shape(n, d)
     names: list[str] = []
 
@@ -65,8 +78,24 @@ def read(path: Path, tensor: str | None) -> Table:
             yield line, _numbers(cells, layout).encode("utf-8", "surrogateescape")
 
     points = parse_rows(rows, n, d, ",")
-    source = make_source(path, format_name, points, tensor=tensor, layout=layout)
+    notes = note_on_columns(layout.numbers_left_out)
+    source = make_source(path, format_name, points, tensor=tensor, layout=layout, notes=notes)
     return Table(points, None if layout.names_column is None else names, source)
+
+
+class _RowNumbers:
+    """The columns that count the rows, from 0 or 1 on, in all lines so far; none in a series x0, x1, ..."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.columns = set[int]() if layout.is_list or layout.is_series else set(layout.columns)
+        self._first: dict[int, int] = {}
+
+    def add(self, cells: Sequence[str], row: int) -> None:
+        """Leave out the columns that do not go on counting in this line."""
+        if row == 0:
+            self._first = {i: int(cells[i]) for i in self.columns if cells[i].strip() in {"0", "1"}}
+            self.columns &= self._first.keys()
+        self.columns = {i for i in self.columns if cells[i].strip() == str(self._first[i] + row)}
 
 
 def _numbers(cells: Sequence[str], layout: Layout) -> str:
@@ -108,7 +137,8 @@ def _layout_without_headings(values: list[str], delimiter: str, tensor: str | No
     lists = [i for i, cell in enumerate(values) if _is_list(cell)]
     names_column = None if _is_number(values[0], delimiter) or lists == [0] else 0
     columns = lists[:1] if lists else [i for i in range(len(values)) if i != names_column]
-    return Layout(None, len(values), tuple(columns), names_column, bool(lists), delimiter)
+    numbers = tuple(i for i, cell in enumerate(values) if _is_number(cell, delimiter))
+    return Layout(None, len(values), tuple(columns), names_column, bool(lists), delimiter, numbers)
 
 
 def _layout_with_headings(headings: list[str], values: list[str], delimiter: str, tensor: str | None) -> Layout:
@@ -124,7 +154,12 @@ def _layout_with_headings(headings: list[str], values: list[str], delimiter: str
     if names_column is None and (is_text[0] or headings[0].strip().lower() in _NAME_HEADINGS) and lists != [0]:
         names_column = 0
     columns = lists or _number_columns(headings, [i for i in range(len(values)) if i != names_column], is_text, tensor)
-    return Layout(tuple(headings), len(headings), tuple(columns), names_column, bool(lists), delimiter)
+    numbers = tuple(i for i, cell in enumerate(values) if _is_number(cell, delimiter))
+    titles = [re.fullmatch(r"(.*?)\d+", headings[i].strip()) for i in columns]
+    is_series = tensor is not None or (None not in titles and len({title[1] for title in titles if title}) == 1)
+    return Layout(
+        tuple(headings), len(headings), tuple(columns), names_column, bool(lists), delimiter, numbers, is_series
+    )
 
 
 def _number_columns(headings: list[str], candidates: list[int], is_text: list[bool], tensor: str | None) -> list[int]:

@@ -9,10 +9,18 @@ import numpy as np
 import torch
 
 from unclump._text import FileError, sanitise
-from unclump.tables.files._columns import BATCH, choose_columns, choose_names_column, is_list, pyarrow, read_columns
+from unclump.tables.files._columns import (
+    BATCH,
+    choose_columns,
+    choose_names_column,
+    columns_left_out,
+    is_list,
+    pyarrow,
+    read_columns,
+)
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._thrift import column_sizes
-from unclump.tables.files._validation import check_ratio, wrap_errors
+from unclump.tables.files._validation import check_ratio, note_on_columns, wrap_errors
 
 FORMAT = "parquet"
 _GROUP = 2**24  # numbers of a row group of a new file
@@ -43,7 +51,8 @@ def read(path: Path, tensor: str | None) -> Table:
             batches = file.iter_batches(BATCH, columns=wanted, use_threads=False)
             points, names = read_columns(batches, file.metadata.num_rows, columns, names_column, size)
     layout = Layout(columns, names_column, tuple(name for name in schema.names if name not in wanted))
-    return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout))
+    notes = note_on_columns(columns_left_out(schema, columns))
+    return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout, notes=notes))
 
 
 def _check_sizes(path: Path, columns: Sequence[str], size: int) -> None:
