@@ -89,6 +89,17 @@ def test_the_bound_on_moves_holds_for_the_written_file(dtype, norms):
     assert moves(before, after).max() > math.radians(3)
 
 
+def test_copies_that_a_bound_keeps_together_are_told(capsys):
+    x = clump(60, 6)
+    x[7] = x[3]
+    np.save("copies.npy", x.numpy())
+    assert main(["spread", "copies.npy", "-o", "out.npy", "--max-move", "0.0001", *FEW]) == 0
+    assert "some rows are still within" in (text := capsys.readouterr().out)
+    assert "--duplicates-only separates copies" in text
+    assert main(["spread", "copies.npy", "-o", "out.npy", *FEW]) == 0
+    assert "still within" not in capsys.readouterr().out
+
+
 @each_dtype
 def test_frozen_rows_are_the_same_to_the_bit(dtype):
     save_file({"table": clump(60, 8, dtype)}, "t.safetensors")
