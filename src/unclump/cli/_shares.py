@@ -35,8 +35,8 @@ def read_share(args: argparse.Namespace, processes: Processes) -> Share:
     """Read the shards of this process; of a single file, which all of them map, a part."""
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
     if processes.size == 1:
-        table = load_shards(files, args.tensor, args.names)
-        return Share(table, table.points, table.names, len(table.points), slice(None))
+        whole = load_shards(files, args.tensor, args.names)
+        return Share(whole, whole.points, whole.names, len(whole.points), slice(None))
     table = processes.all_or_none(lambda: load_shards(files, args.tensor, None, at_least=0) if files else None)
     points, names = _rows_of(table, args, processes)
     counts = processes.each(len(points))

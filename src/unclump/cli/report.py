@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from unclump.cli._files import add_habits, add_input
 
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> None:
     tables = [load_table(path, args) for path in inputs]
     _check_not_source(output, tables)
     labels = _read_columns(args.labels, max(len(table.points) for table in tables))
-    habits = {
+    habits: dict[str, Any] = {
         "generator": torch.Generator().manual_seed(args.seed),
         "device": device,
         "progress": not args.quiet and sys.stderr.isatty(),

@@ -52,7 +52,7 @@ class Plan:
         always = _PROCESS + 8 * 8 * BLOCK + 4 * 8 * self.d**2
         if self.is_exact:
             return always + self.n * (12 * self.d + 128)
-        return always + self.n * 64 + self.searched * (12 * self.d + 512)
+        return always + self.n * 80 + self.searched * (12 * self.d + 512)
 
     def seconds(self) -> float:
         """The time that measuring takes, about, from short trials on this machine."""

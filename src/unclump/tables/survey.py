@@ -116,15 +116,16 @@ def survey(
     unit.add_other_ranks(ranks)
     faults, norms = ranks.rows(faults), ranks.rows(norms)
     hashes = ranks.rows(torch.from_numpy(hashes.view(np.int64))).numpy().view(np.uint64)
-    good = faults == 0
+    numbers = (faults == 0).nonzero().flatten()
+    kept = slice(None) if len(numbers) == len(faults) else numbers  # no copy where all rows have a direction
     sample = None
     for search, _ in searches:
         search.merge(ranks)
         signs = ranks.rows(torch.from_numpy(signs.view(np.int32))).numpy().view(np.uint32)
         assert sampled is not None
-        sample = Sample(sampled, search.neighbours(), signs[good.numpy()])
+        sample = Sample(sampled, search.neighbours(), signs[kept])
     bad_rows = [
         BadRow(row, None if names is None else names[row], _FAULTS[faults[row]])
-        for row in (~good).nonzero().flatten().tolist()
+        for row in faults.nonzero().flatten().tolist()
     ]
-    return Survey(tuple(bad_rows), good.nonzero().flatten(), norms[good], hashes[good.numpy()], raw, unit, sample)
+    return Survey(tuple(bad_rows), numbers, norms[kept], hashes[kept], raw, unit, sample)
