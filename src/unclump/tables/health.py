@@ -23,7 +23,6 @@ References:
 """
 
 import math
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,8 +34,8 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._arrays import as_tensor
-from unclump._checks import check_count, check_generator, check_table
-from unclump.distributed.ranks import Gather, Ranks, check_gather, rows_here
+from unclump._checks import check_count, check_generator
+from unclump.distributed.ranks import Gather, check_gather
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of
 from unclump.measures.isotropic_law import IsotropicLaw
@@ -50,6 +49,7 @@ from unclump.measures.uniformity_tests import (
 )
 from unclump.tables.equal_rows import equal_rows
 from unclump.tables.findings import Health, fingerprint
+from unclump.tables.gathered import gather_frequencies, gather_names, gather_rows
 from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
@@ -118,8 +118,8 @@ def health(
         if exact:
             raise ValueError("expected exact or a sample, got both; choose one")
     generator = generator or torch.Generator().manual_seed(0)
-    rows = _gather_rows(as_tensor(points), gather, exact, sample, generator)
-    names, frequencies = _gather_names(names, rows), _gather_frequencies(frequencies, rows)
+    rows = gather_rows(as_tensor(points), gather, exact, sample, generator)
+    names, frequencies = gather_names(names, rows), gather_frequencies(frequencies, rows)
     device = None if device is None else torch.device(device)
     n, d = len(rows), rows.d
     if n <= d:  # few, and their moments are kept as rows
@@ -212,45 +212,6 @@ def health(
         intervals=around.intervals,
         fingerprint=fingerprint(rows),
     )
-
-
-def _gather_rows(points: Tensor, gather: Gather, exact: bool, sample: int | None, generator: torch.Generator) -> Rows:
-    """The rows of this process, and those that it shares the table with."""
-    points, group, _ = rows_here(points, gather)
-    check_table(points, at_least=2 if group is None else 0)
-    points = points.detach().cpu()
-    if group is None:
-        return Rows(points)
-    state = zlib.crc32(generator.get_state().numpy().tobytes())  # of the draws, which all must share
-    ranks = Ranks(points, group, "health", exact, sample, state)
-    if ranks.total < 2:
-        raise ValueError(f"expected at least 2 rows on all ranks together, got {ranks.total}")
-    return Rows(points, ranks)
-
-
-def _gather_names(names: Sequence[str] | None, rows: Rows) -> Sequence[str] | None:
-    """The names of all rows, if there are any."""
-    count = None if names is None else len(names)
-    if any(rows.ranks.any(count not in (None, len(rows.local)))):
-        raise ValueError(f"expected {len(rows.local)} names, one for each row, got {count}")
-    if rows.ranks.size == 1:
-        return names
-    parts = [part for part in rows.ranks.objects(None if names is None else list(names)) if part]
-    return [name for part in parts for name in part] if sum(map(len, parts)) == len(rows) else None
-
-
-def _gather_frequencies(
-    frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None, rows: Rows
-) -> Float64[Tensor, " m"]:
-    """The frequencies of all rows, or numbers that fall with the row where none are given."""
-    if not any(rows.ranks.any(frequencies is not None)):
-        return -torch.arange(len(rows), dtype=torch.float64)
-    n = len(rows.local)
-    values = torch.empty(0) if frequencies is None else torch.as_tensor(frequencies)
-    is_valid = values.shape == (n,) and bool(values.isfinite().all())
-    if any(rows.ranks.any(not is_valid)):
-        raise ValueError(f"expected {n} finite frequencies, one for each row, got shape {tuple(values.shape)}")
-    return rows.ranks.rows(values.double())
 
 
 def _compare_norms(
