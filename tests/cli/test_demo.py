@@ -1,5 +1,6 @@
 """`unclump demo` on a small table: numbers, files, and the commands that come next."""
 
+import json
 import sys
 
 import numpy as np
@@ -47,3 +48,13 @@ def test_a_file_in_the_folder_s_place_is_one_line(tmp_path, capsys):
     (tmp_path / "taken").write_text("")
     assert main(["demo", "-o", str(tmp_path / "taken")]) == 2
     assert "taken" in capsys.readouterr().err
+
+
+def test_json_and_quiet(tmp_path, capsys):
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--json"]) == 0
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert said["files"]["report"] == str(tmp_path / "demo" / "report.html")
+    assert said["measures"]["smallest angle"].keys() == {"before", "after"}
+    assert main(["demo", "-o", str(tmp_path / "demo"), "--quiet"]) == 0
+    assert (err, *capsys.readouterr()) == ("", "", "")

@@ -10,6 +10,8 @@ import shlex
 import sys
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -70,7 +72,7 @@ def test_json_holds_the_same_in_plain_ascii(planted, capsys):
     assert said["duplicates"][0]["names"] == ["word5", "\x1b]0;owned\x07<script>alert(1)</script>"]
     assert [bad["row"] for bad in said["bad_rows"]] == [40, 41]
     table = uc.load(planted)
-    assert {**uc.health(table.points, names=table.names).to_dict(), "file": said["file"]} == said
+    assert {**uc.health(table.points, names=table.names).to_dict(), "file": said["file"], "notes": []} == said
 
 
 def test_names_and_tensor_are_chosen(tmp_path, capsys):
@@ -106,7 +108,7 @@ def bad_files(tmp_path):
         (["pickle.npy"], "pickle.npy"),
         (["cut.npy"], "cut.npy"),
         (["broken.txt"], "line 3: expected 3 numbers, got 'x'"),
-        (["good.npy", "--names", "names.txt"], "expected 3 names, one per line, for the rows of good.npy, got 1"),
+        (["good.npy", "--names", "names.txt"], "expected 3 names, one per line and row, got 1"),
         (["good.npy", "--tensor", "key"], "leave out --tensor 'key'"),
         (["bad\x1b[31mname.npy"], r"bad\x1b[31mname.npy"),
     ],
@@ -222,7 +224,10 @@ def test_norms_are_compared_with_the_frequencies_of_a_file(tmp_path, points, cap
     (tmp_path / "counts.txt").write_text("\n".join(map(str, range(50))))
     out = run(capsys, tmp_path / "table.npy", "--json", "--frequencies", tmp_path / "counts.txt")
     assert json.loads(out)["verdict"]["findings"] == ["norms"]
-    for text, message in (("1\n2", "expected 50 frequencies, one per line, got 2"), ("x\n" * 50, "line 1: expected a")):
+    for text, message in (
+        ("1\n2", "expected 50 frequencies, one per line and row, got 2"),
+        ("x\n" * 50, "line 1: expected a"),
+    ):
         (tmp_path / "counts.txt").write_text(text)
         assert main(["measure", str(tmp_path / "table.npy"), "--frequencies", str(tmp_path / "counts.txt")]) == 2
         assert message in capsys.readouterr().err
@@ -355,3 +360,83 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     assert whole == parts
     assert parts["duplicates"][0]["rows"] == [4, 80]
     assert "to copy" not in run(capsys, *shards)
+
+
+COUNTED = {
+    "named.csv": "id,key,x,y,z\n",
+    "unnamed.csv": "Unnamed: 0,x,y,z\n",
+    "plain.csv": "",
+    "one.tsv": "n\tx\ty\tz\n",
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_numbers_of_rows_are_no_coordinates_and_that_is_said(name, tmp_path, capsys, points):
+    x, first = points(12, 3).float(), 1 if name == "one.tsv" else 0
+    heading, mark = COUNTED[name], "\t" if name.endswith("tsv") else ","
+    ids = 2 if heading.startswith("id") else 1
+    lines = [mark.join([*[str(first + row)] * ids, *(f"{v:.9g}" for v in x[row].tolist())]) for row in range(12)]
+    (tmp_path / name).write_text(heading + "\n".join(lines))
+    table = uc.load(tmp_path / name)
+    torch.testing.assert_close(table.points.float(), x)
+    said = json.loads(run(capsys, tmp_path / name, "--json"))
+    assert said["d"] == 3
+    column = {"named.csv": "key", "unnamed.csv": "Unnamed: 0", "plain.csv": "column 1", "one.tsv": "n"}[name]
+    assert said["notes"] == [f"read as numbers of rows, not as coordinates: '{column}'"]
+    assert said["notes"][0] in run(capsys, tmp_path / name)
+    uc.save(tmp_path / f"new-{name}", table.with_points(2 * table.points))
+    back = uc.load(tmp_path / f"new-{name}")
+    torch.testing.assert_close(back.points, 2 * table.points)  # and the numbers of rows are kept
+    assert back.source.notes == table.source.notes
+
+
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float32()], ids=str)
+@pytest.mark.parametrize("suffix", [".parquet", ".arrow"])
+def test_an_id_in_parquet_and_arrow_is_no_coordinate(suffix, kind, tmp_path, capsys, points):
+    x = points(12, 3).float().numpy()
+    columns = {"id": pa.array(range(12), kind), **{f"v{i}": pa.array(x[:, i]) for i in range(3)}}
+    table = pa.table(columns)
+    if suffix == ".parquet":
+        pq.write_table(table, tmp_path / "t.parquet")
+    else:
+        with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
+            file.write_table(table)
+    said = json.loads(run(capsys, tmp_path / f"t{suffix}", "--json"))
+    assert (said["d"], said["notes"]) == (3, ["read as numbers of rows, not as coordinates: 'id'"])
+
+
+def test_columns_that_only_begin_like_row_numbers_are_coordinates(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b,c\n0,0.5,1\n1,0.25,2\n2,0.5,2\n4,1,1\n")
+    assert uc.load(tmp_path / "t.csv").points.shape == (4, 3)
+    (tmp_path / "x.csv").write_text("x0,x1,x2\n0,0.5,1\n1,0.25,2\n2,0.5,2\n")
+    assert uc.load(tmp_path / "x.csv").points.shape == (3, 3)  # a series is the table, whatever its numbers
+
+
+def test_equal_rows_are_listed_once_and_ranks_are_told_apart(planted, capsys):
+    out = run(capsys, planted)
+    assert out.count("5 'word5', 30") == 1
+    assert "\nother near duplicates, closer than 1.0000°: 2 rows in 1 group\n" in out
+    for line in ("effective rank of the directions", "effective rank less the mean", "effective rank with norms"):
+        assert out.count(f"\n{line}") == 1
+    assert "\nrank correlation of norm and frequency" in out
+
+
+def test_every_command_takes_json_and_quiet_and_those_that_search_a_device():
+    """But for the script of completions, which a shell reads."""
+    commands = next(action for action in parser()._actions if action.dest == "command").choices
+    options = {name: set(command._option_string_actions) for name, command in commands.items()}
+    del options["completion"]
+    assert len(options) >= 9
+    assert [name for name, known in options.items() if not {"--json", "--quiet"} <= known] == []
+    assert {name for name, known in options.items() if "--device" in known} >= {"measure", "report", "spread", "place"}
+
+
+@pytest.mark.parametrize("command", [["measure"], ["report", "-o", "page.html"]], ids=lambda words: words[0])
+def test_a_device_is_used_or_refused(command, planted, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, *rest = command
+    assert main([name, str(planted), *rest, "--device", "cpu", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert (said if name == "measure" else said["health"])["verdict"]["findings"]
+    assert main([name, str(planted), *rest, "--device", "cuda:77"]) == 2
+    assert "expected --device that torch can use here" in capsys.readouterr().err

@@ -81,6 +81,48 @@ def test_queries_are_mapped_as_the_table_is():
     np.testing.assert_allclose(np.load("mapped.npy"), np.load("all.npy")[:2], rtol=1e-5)
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".jsonl", ".csv", ".txt"])
+def test_a_single_query_is_mapped(suffix, capsys):
+    assert main(["fit", "docs.npy", "-o", "map.safetensors", "--quiet"]) == 0
+    query = uc.load("docs.npy").points[3:4].float()
+    if suffix == ".jsonl":
+        Path("q.jsonl").write_text(json.dumps({"v": query[0].tolist()}))
+    else:
+        uc.save(f"q{suffix}", uc.Table(query, None if suffix == ".npy" else ["what"]))
+    output = f"mapped{suffix}" if suffix != ".jsonl" else "mapped.npy"
+    assert main(["apply", "map.safetensors", f"q{suffix}", "-o", output]) == 0
+    assert "1 row mapped by whiten" in printed(capsys)
+    expected = uc.Isotropy.load("map.safetensors").transform(query)
+    torch.testing.assert_close(uc.load(output).points.float(), expected)
+
+
+def test_a_zero_query_stays_and_a_bad_one_is_refused(capsys):
+    assert main(["fit", "docs.npy", "-o", "map.safetensors", "--quiet"]) == 0
+    np.save("zero.npy", np.zeros((1, 6), np.float32))
+    assert main(["apply", "map.safetensors", "zero.npy", "-o", "out.npy"]) == 0
+    assert not np.load("out.npy").any()
+    np.save("nan.npy", np.full((1, 6), np.nan, np.float32))
+    assert main(["apply", "map.safetensors", "nan.npy", "-o", "other.npy"]) == 2
+    assert "row 0 is NaN" in capsys.readouterr().err
+    np.save("five.npy", np.ones((1, 5), np.float32))
+    assert main(["apply", "map.safetensors", "five.npy", "-o", "other.npy"]) == 2
+    assert "expected rows in 6 dimensions" in capsys.readouterr().err
+    assert not Path("other.npy").exists()
+
+
+def test_a_large_file_is_mapped_a_block_at_a_time(monkeypatch):
+    """At most a block of rows is computed at once, and the bar counts all of them."""
+    assert main(["fit", "docs.npy", "-o", "map.safetensors", "--quiet"]) == 0
+    monkeypatch.setattr("unclump.tables.files._writing.BLOCK", 7 * 6 * 4)
+    heights, transform = [], uc.Isotropy.transform
+    monkeypatch.setattr(uc.Isotropy, "transform", lambda self, x: heights.append(len(x)) or transform(self, x))
+    x = np.load("docs.npy").astype(np.float32)
+    np.save("single.npy", x)
+    assert main(["apply", "map.safetensors", "single.npy", "-o", "out.npy"]) == 0
+    assert (sum(heights), max(heights)) == (len(x), 7)
+    np.testing.assert_array_equal(np.load("out.npy"), uc.Isotropy.load("map.safetensors").transform(x))
+
+
 def test_every_option_of_fit_arrives():
     assert main(["fit", "docs.npy", "-o", "m.safetensors", "--method", "all-but-the-top", "--directions", "2"]) == 0
     x = uc.load("docs.npy").points
@@ -99,6 +141,7 @@ def test_fit_and_apply_print_json(capsys):
     assert main(["fit", "words.npz", "-o", "m.safetensors", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) | {"rows": N, "dimensions": 6, "method": "whiten"} == {
         "file": "words.npz", "map": "m.safetensors", "method": "whiten", "strength": 1.0, "rows": N, "dimensions": 6,
+        "notes": [],
     }  # fmt: skip
     assert main(["apply", "m.safetensors", "words.npz", "-o", "out.npz", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["output"] == "out.npz"

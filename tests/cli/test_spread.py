@@ -89,6 +89,17 @@ def test_the_bound_on_moves_holds_for_the_written_file(dtype, norms):
     assert moves(before, after).max() > math.radians(3)
 
 
+def test_copies_that_a_bound_keeps_together_are_told(capsys):
+    x = clump(60, 6)
+    x[7] = x[3]
+    np.save("copies.npy", x.numpy())
+    assert main(["spread", "copies.npy", "-o", "out.npy", "--max-move", "0.0001", *FEW]) == 0
+    assert "some rows are still within" in (text := capsys.readouterr().out)
+    assert "--duplicates-only separates copies" in text
+    assert main(["spread", "copies.npy", "-o", "out.npy", *FEW]) == 0
+    assert "still within" not in capsys.readouterr().out
+
+
 @each_dtype
 def test_frozen_rows_are_the_same_to_the_bit(dtype):
     save_file({"table": clump(60, 8, dtype)}, "t.safetensors")
@@ -239,7 +250,7 @@ REFUSED = {
     "broken line": (["broken.txt", *OUT], "line 3: expected 3 numbers, got 'x'"),
     "nan": (["nan.npz", *OUT], r"row 7 '\x1b[31mw7' is NaN"),
     "zero": (["zero.npz", *OUT], r"expected at least 2 rows that are not zero, got 1"),
-    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line, for the rows of"),
+    "names": (["words.npz", "--names", "few.txt", *OUT], "few.txt: expected 120 names, one per line and row, got"),
     "itself": (["words.npz", "-o", "words.npz"], "allow it with --in-place"),
     "nowhere": (["words.npz"], "name a file with -o"),
     "two places": (["words.npz", "--in-place", *OUT], "leave one out"),

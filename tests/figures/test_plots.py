@@ -65,10 +65,10 @@ def test_all_pairs_are_counted(points):
 
 def test_few_pairs_are_all_taken_and_many_are_sampled(points, generator):
     x = points(40, 5)
-    everything = pair_angles(x, limit=780, generator=generator)
+    everything = pair_angles(x.__getitem__, *x.shape, limit=780, generator=generator)
     assert len(everything) == 780
     assert everything.mean() == pytest.approx(uc.mean_angle(x))
-    some = pair_angles(x, limit=779, generator=generator)
+    some = pair_angles(x.__getitem__, *x.shape, limit=779, generator=generator)
     assert len(some) == 779
     assert some.min() > 0  # no row is paired with itself
     assert some.mean() == pytest.approx(uc.mean_angle(x), abs=0.05)

@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump.ops import native
 from unclump.ops import nearest as module
-from unclump.ops.nearest import nearest, nearest_of_rows
+from unclump.ops.nearest import nearest, nearest_of_rows, without_itself
 
 each_implementation = pytest.mark.parametrize("compiled", [True, False], ids=["native", "reference"])
 
@@ -108,3 +108,8 @@ def test_nearest_of_rows_leaves_each_out(points):
     assert not (found == rows.unsqueeze(1)).any()
     expected = chords(x, x).fill_diagonal_(torch.inf)[rows].topk(3, dim=1, largest=False)
     assert_close(chords(x, x)[rows].gather(1, found), expected.values)
+
+
+def test_a_row_is_left_out_wherever_it_is_and_the_farthest_where_it_is_not():
+    near = torch.tensor([[4, 7, 9], [3, 5, 8], [1, 2, 6], [0, 5, 7]])
+    assert without_itself(near, torch.tensor([4, 5, 6, 9])).tolist() == [[7, 9], [3, 8], [1, 2], [0, 5]]

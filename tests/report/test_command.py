@@ -31,6 +31,17 @@ def test_quiet_says_nothing(folder, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_columns_of_files_that_share_a_name_all_arrive(folder):
+    for place in ("a", "b", "c"):
+        (folder / place).mkdir()
+        (folder / place / "topics.txt").write_text("\n".join(f"{place}{k % 3}" for k in range(30)))
+    labels = [word for place in ("a", "b", "c") for word in ("--labels", f"{place}/topics.txt")]
+    assert main(["report", "words.npz", "-o", "page.html", *labels]) == 0
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    for title in ("topics", "topics.txt", "topics.txt (2)"):
+        assert f'"title":"{title}"' in page.replace('"title": "', '"title":"')
+
+
 def test_the_page_says_how_it_was_made_and_nothing_of_this_machine(folder, capsys):
     command = [
         "report",

@@ -7,43 +7,19 @@ from dataclasses import replace
 import pytest
 
 import unclump as uc
+from tests.comparisons import EXAMPLE
 from tests.report.conftest import HOSTILE
 from tests.small_tables import clump
 from unclump.cli import main
 from unclump.report import report
 from unclump.report.methods_section import methods_section
-from unclump.tables.comparison import Column, Compared, Comparison, OwnFigure, Recommendation
+from unclump.tables.comparison import Column, Recommendation
 from unclump.tables.comparison_files import save_comparison
-
-
-def method(name, figure, change, verdict):
-    low, high = figure - 0.05, figure + 0.05
-    changes = {} if change is None else {"figure": change}
-    values = {"figure": figure, "overlap": 0.75, "rank": 87.25}
-    return Compared(name, "map", f"unclump fit {name}", values, {"figure": (low, high)}, changes, verdict)
 
 
 @pytest.fixture
 def comparison():
-    methods = (
-        method("as it is", 0.55, None, ""),
-        method("whiten 1", 0.654, (0.104, 0.08, 0.13), "better"),
-        method("spread", 0.5, (-0.05, -0.09, -0.01), "worse"),
-        method("centre", 0.56, (0.01, -0.02, 0.04), "no difference"),
-    )
-    columns = (Column("figure", "Spearman", "more"), Column("overlap", "overlap@10", "more"))
-    columns += (Column("rank", "rank", "more"),)
-    return Comparison(
-        file="words.npz",
-        rows=30,
-        dimensions=4,
-        compared_rows=20,
-        figure=OwnFigure("Spearman", "judged.tsv", 300, 1),
-        columns=columns,
-        methods=methods,
-        recommendation=Recommendation("whiten 1", "unclump fit whiten", "it raises Spearman"),
-        notes=("A note.",),
-    )
+    return EXAMPLE
 
 
 def cells(section):

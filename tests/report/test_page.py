@@ -128,6 +128,15 @@ def test_a_table_of_one_direction_has_a_page():
     assert "Near duplicates" in report(uc.Table(torch.ones(30, 4)))
 
 
+def test_a_view_of_a_table_holds_no_copy_of_it():
+    table = uc.Table(torch.randn(3000, 40, generator=seeded(3)).half())
+    table.points[5] = 0
+    view = measure_table(table, seeded(), progress=False)
+    assert view.points.data_ptr() == table.points.data_ptr()
+    others = [part for part in vars(view).values() if isinstance(part, torch.Tensor) and part is not view.points]
+    assert sum(part.numel() for part in others) <= 2 * 3000  # numbers and norms
+
+
 def test_moves_and_neighbours_kept_are_those_of_the_rows_in_both():
     before, after = clump(60, 5), clump(60, 5) + 0.3 * torch.randn(60, 5, generator=seeded(2))
     after[4] = 0

@@ -5,33 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, OwnFigure, Recommendation
+from tests.comparisons import EXAMPLE
 from unclump.tables.comparison_files import load_comparison, save_comparison
 from unclump.tables.files import FileError
-
-COLUMNS = (Column("figure", "recall@10", "more"), Column("hubness", "hubness", "less"))
-EXAMPLE = Comparison(
-    file="words.npz",
-    rows=50_000,
-    dimensions=100,
-    compared_rows=20_000,
-    figure=OwnFigure("recall@10", "relevant.tsv", 120, 3),
-    columns=COLUMNS,
-    methods=(
-        Compared(AS_IT_IS, "none", "", {"figure": 0.5, "hubness": 2.0}, {"figure": (0.4, 0.6)}, {}, ""),
-        Compared(
-            "whiten, strength 1",
-            "map",
-            "unclump fit words.npz -o words.map.safetensors --method whiten",
-            {"figure": 0.7, "hubness": 1.0},
-            {"figure": (0.6, 0.8)},
-            {"figure": (0.2, 0.1, 0.3)},
-            "better",
-        ),
-    ),
-    recommendation=Recommendation("whiten, strength 1", "unclump fit words.npz", "recall@10 rises"),
-    notes=("compared on 20000 of 50000 rows",),
-)
 
 
 def test_what_is_written_is_read(tmp_path):
@@ -44,10 +20,10 @@ def test_what_is_written_is_read(tmp_path):
 
 def test_it_prints_a_line_for_each_method_and_the_recommendation():
     lines = str(EXAMPLE).splitlines()
-    assert lines[0].split() == ["recall@10", "hubness"]
-    assert lines[1].split() == ["as", "it", "is", "0.500", "(0.400", "to", "0.600)", "2.00"]
+    assert lines[0].split() == ["Spearman", "overlap@10", "rank"]
+    assert lines[1].split() == ["as", "it", "is", "0.550", "(0.500", "to", "0.600)", "0.750", "87.2"]
     assert lines[2].split()[-1] == "better"
-    assert "recommended: whiten, strength 1; recall@10 rises" in lines
+    assert "recommended: whiten 1; it raises Spearman" in lines
 
 
 def change(**changes):
@@ -65,11 +41,11 @@ WRONG = {
     "a figure without a name": change(figure={"source": "a", "items": 1, "left_out": 0}),
     "columns without titles": change(columns=[{"key": "figure"}]),
     "methods as a number": change(methods=3),
-    "a value that is not a number": change_method(values={"figure": "0.5", "hubness": 1.0}),
-    "a value that is not finite": change_method(values={"figure": float("nan"), "hubness": 1.0}),
+    "a value that is not a number": change_method(values={"figure": "0.5", "overlap": 0.7, "rank": 1.0}),
+    "a value that is not finite": change_method(values={"figure": float("nan"), "overlap": 0.7, "rank": 1.0}),
     "a value that is missing": change_method(values={"figure": 0.5}),
     "an interval of one": change_method(intervals={"figure": [0.5]}),
-    "an interval of no column": change_method(intervals={"rank": [0.5, 0.6]}),
+    "an interval of no column": change_method(intervals={"hubness": [0.5, 0.6]}),
     "advice that is not listed": change(recommendation={"method": "pray", "command": "", "reason": ""}),
     "notes that are numbers": change(notes=[3]),
     "a list": lambda content: [content],

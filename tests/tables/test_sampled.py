@@ -9,13 +9,14 @@ from torch.testing import assert_close
 
 import unclump as uc
 from unclump.geometry.sphere import tangent
-from unclump.tables import survey as survey_module
+from unclump.tables import rows as rows_module
 from unclump.tables.equal_rows import equal_rows, hash_rows
 from unclump.tables.moments import Moments
 from unclump.tables.neighbours import neighbours
 from unclump.tables.plan import make_plan
+from unclump.tables.rows import Rows
 from unclump.tables.sampled_search import estimate_hubness, estimate_largest_hub, mean_interval, median_interval
-from unclump.tables.sign_hashes import SignHashes
+from unclump.tables.sign_hashes import SignHash, candidates
 from unclump.tables.survey import survey
 
 EXACT = (
@@ -164,11 +165,11 @@ def test_moments_of_blocks_are_those_of_all_rows(n, d, width, points):
 def test_blocks_change_nothing(points, monkeypatch):
     x = clustered(points, 500, 12)
     rows = torch.arange(3, 480, 7)
-    whole = survey(x, sampled=rows, k=5)
-    monkeypatch.setattr(survey_module, "BLOCK", 12 * 64)
-    parts = survey(x, sampled=rows, k=5)
+    whole = survey(Rows(x), sampled=rows, k=5)
+    monkeypatch.setattr(rows_module, "BLOCK", 12 * 64)
+    parts = survey(Rows(x), sampled=rows, k=5)
     assert torch.equal(whole.sample.neighbours, parts.sample.neighbours)
-    assert torch.equal(whole.sample.hashes.candidates(), parts.sample.hashes.candidates())
+    assert (whole.sample.hashes == parts.sample.hashes).all()
     assert (whole.hashes == parts.hashes).all()
     assert torch.equal(whole.norms, parts.norms)
     assert whole.bad == parts.bad != ()
@@ -177,7 +178,7 @@ def test_blocks_change_nothing(points, monkeypatch):
 
 def test_a_crowd_of_equal_rows_is_not_among_its_own_neighbours(points):
     x = torch.cat([points(1, 6).repeat(40, 1), points(60, 6)])
-    found = survey(x, sampled=torch.arange(0, 100, 3), k=5).sample
+    found = survey(Rows(x), sampled=torch.arange(0, 100, 3), k=5).sample
     assert (found.neighbours != found.numbers.unsqueeze(1)).all()
     assert (found.neighbours[found.numbers < 40] < 40).all()
 
@@ -191,8 +192,8 @@ def test_equal_rows_are_those_of_a_loop(dtype, d):
     for row, value in enumerate(x.tolist()):
         rows_by_value.setdefault(tuple(value), []).append(row)
     expected = {tuple(rows) for rows in rows_by_value.values() if len(rows) > 1}
-    assert set(equal_rows(x, torch.arange(200), hash_rows(x))) == expected
-    assert set(equal_rows(x, torch.arange(200), np.zeros(200, np.uint64))) == expected  # all hashes collide
+    assert set(equal_rows(Rows(x), torch.arange(200), hash_rows(x))) == expected
+    assert set(equal_rows(Rows(x), torch.arange(200), np.zeros(200, np.uint64))) == expected  # all hashes collide
 
 
 def test_hashes_tell_rows_apart(points):
@@ -205,19 +206,39 @@ def test_pairs_within_a_degree_are_nearly_always_candidates(degrees, recall, poi
     x = uc.project(points(4000, 64) + 0.2)  # a cone, whose centre the hyperplanes go through
     side = uc.project(tangent(x, points(4000, 64)))
     both = torch.cat([x, math.cos(math.radians(degrees)) * x + math.sin(math.radians(degrees)) * side])
-    hashes = SignHashes(8000, both.mean(dim=0))
-    for block in both.float().split(1000):
-        hashes.add(block)
-    pairs = hashes.candidates()
+    pairs = candidates(SignHash(both.mean(dim=0))(both.float()))
     assert ((pairs[:, 1] - pairs[:, 0]) == 4000).sum() >= recall * 4000
     assert len(pairs) < 4100  # and few others
 
 
+def test_candidates_are_all_pairs_of_a_few_rows_and_chains_of_many():
+    sizes = [1, 2, 3, 31, 32, 33, 45]  # all pairs up to 32 rows with the same hash
+    hashes = np.repeat(np.arange(len(sizes), dtype=np.uint32) * 7, sizes)
+    order = torch.randperm(len(hashes), generator=seeded()).numpy()
+    expected = set()
+    for value in np.unique(hashes):
+        rows = np.flatnonzero(hashes[order] == value).tolist()
+        for i, first in enumerate(rows):
+            for lag, second in enumerate(rows[i + 1 :], start=1):
+                if len(rows) <= 32 or lag <= 8 or i == 0:
+                    expected.add((first, second))
+    found = candidates(np.repeat(hashes[order, None], 4, axis=1))
+    assert set(map(tuple, found.tolist())) == expected
+    assert len(found) == len(expected)
+
+
+@pytest.mark.parametrize("flips", [0, 1, 8, 9])
+def test_candidates_differ_in_eight_bits_at_most(flips):
+    near = np.array([0x0F0F0F0F, 5, 2**32 - 1, 77], dtype=np.uint32)
+    other = near.copy()
+    for bit in range(flips):  # none in the first table, in which they are found
+        other[1 + bit % 3] ^= np.uint32(1 << (3 * bit))
+    assert candidates(np.stack([near, other])).tolist() == ([[0, 1]] if flips <= 8 else [])
+
+
 def test_a_large_crowd_has_few_candidates_that_connect_it(points):
     x = torch.cat([points(1, 16).repeat(3000, 1), points(100, 16)]).float()
-    hashes = SignHashes(3100, x.double().mean(dim=0))
-    hashes.add(x)
-    pairs = hashes.candidates()
+    pairs = candidates(SignHash(x.double().mean(dim=0))(x))
     assert len(pairs) < 10 * 3000
     assert set(pairs.flatten().tolist()) >= set(range(3000))
     clumps = uc.health(x, sample=50).clumps

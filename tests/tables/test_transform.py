@@ -13,7 +13,7 @@ import unclump as uc
 from tests.small_tables import same, seeded
 from unclump.tables.files import FileError
 from unclump.tables.transform import METHODS
-from unclump.tables.transform_moments import moments
+from unclump.tables.transform_covariance import estimate_covariance
 
 OPTIONS = {"learn": {"steps": 20}}
 each_method = pytest.mark.parametrize("method", METHODS)
@@ -161,11 +161,11 @@ def test_padding_stays_zero_and_does_not_count(method):
 
 def test_a_table_in_many_blocks_is_as_in_one(monkeypatch):
     x = table(1000, 5, mean=1e4)
-    one = moments(x)
-    monkeypatch.setattr("unclump.tables.transform_moments._BLOCK", 35)
-    many = moments(x)
+    one = estimate_covariance(x)
+    monkeypatch.setattr("unclump.tables.transform_covariance._BLOCK", 35)
+    many = estimate_covariance(x)
     assert_close(many.mean, one.mean)
-    assert_close(many.covariance, covariance(x), rtol=1e-9, atol=1e-9)
+    assert_close(many.matrix, covariance(x), rtol=1e-9, atol=1e-9)
     assert many.shrinkage == pytest.approx(one.shrinkage, rel=1e-9)
     isotropy = uc.Isotropy("whiten", shrinkage=0.0)
     assert_close(covariance(isotropy.fit_transform(x)), torch.eye(5).double(), atol=1e-8, rtol=0)
@@ -180,7 +180,7 @@ def test_shrinkage_is_that_of_ledoit_and_wolf(n):
     mu = s.trace() / 6
     error = sum((torch.outer(row, row) - s).square().sum() for row in z) / n**2
     expected = min(1.0, float(error / (s - mu * torch.eye(6).double()).square().sum()))
-    assert moments(x).shrinkage == pytest.approx(expected, rel=1e-9)
+    assert estimate_covariance(x).shrinkage == pytest.approx(expected, rel=1e-9)
     assert 0 < expected <= 1
 
 
@@ -251,7 +251,7 @@ def test_what_is_refused(call, error, message):
 def test_rows_that_are_not_finite_are_refused_by_number(method, value, fault, monkeypatch):
     x = table()
     x[250, 3] = value
-    monkeypatch.setattr("unclump.tables.transform_moments._BLOCK", 600)
+    monkeypatch.setattr("unclump.tables.transform_covariance._BLOCK", 600)
     with pytest.raises(ValueError, match=rf"{fault} in 1 row \(250\)"):
         made(method).fit(x)
     with pytest.raises(ValueError, match=rf"{fault} in 1 row \(250\)"):

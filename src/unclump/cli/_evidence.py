@@ -12,9 +12,9 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unclump._text import sanitise
-from unclump.cli._tables import parse_number, read_lines, translate_advice
+from unclump.cli._tables import parse_number, translate_advice
 from unclump.tables.comparison_figures import Figure, JudgedPairs, Labels, Retrieval
-from unclump.tables.files import FileError, Table, bad_rows, load
+from unclump.tables.files import FileError, Table, bad_rows, load, read_lines, read_row_lines
 
 _FEWEST = 10  # pairs or queries without which an interval says nothing
 _MOST_PAIRS, _MOST_QUERIES = 20_000, 2000  # more are sampled
@@ -42,7 +42,7 @@ def read_evidence(args: argparse.Namespace, table: Table, directed: Bool[Tensor,
     if args.pairs is not None:
         return _read_pairs(args.pairs, _Rows(table, numbers), args.seed)
     if args.labels is not None:
-        return _read_labels(args.labels, directed)
+        return _read_classes(args.labels, directed)
     return _read_retrieval(args, table, _Rows(table, numbers))
 
 
@@ -74,11 +74,8 @@ def _read_pairs(path: Path, rows: _Rows, seed: int) -> Evidence:
     return Evidence(JudgedPairs(first_rows, second_rows, judged.astype(np.float64)), path.name, left_out)
 
 
-def _read_labels(path: Path, directed: Bool[Tensor, " n"]) -> Evidence:
-    lines = read_lines(path)
-    if len(lines) != len(directed):
-        raise FileError(f"{sanitise(path)}: expected {len(directed)} labels, one per line and row, got {len(lines)}")
-    labels = np.unique(lines, return_inverse=True)[1][directed.numpy()]
+def _read_classes(path: Path, directed: Bool[Tensor, " n"]) -> Evidence:
+    labels = np.unique(read_row_lines(path, len(directed), "labels"), return_inverse=True)[1][directed.numpy()]
     if labels.min() == labels.max():
         raise FileError(f"{sanitise(path)}: expected two labels or more, got one; nothing can be told apart")
     return Evidence(Labels(labels), path.name, int((~directed).sum()))

@@ -9,9 +9,9 @@ import torch
 
 from unclump._checks import check_choice
 from unclump._text import sanitise
-from unclump.cli._tables import parse_number, read_lines
+from unclump.cli._tables import parse_number
 from unclump.objectives import Objective, objective
-from unclump.tables.files import FileError, Table
+from unclump.tables.files import FileError, Table, read_lines
 
 _CIRCLES = 32  # on the whole table, a step with 32 circles achieves as much as hundreds of steps with one
 

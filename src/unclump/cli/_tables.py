@@ -1,19 +1,22 @@
-"""What the commands that read or write tables share: validation, and reading of lines."""
+"""What the commands that read or write tables share."""
 
 import argparse
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from jaxtyping import Bool
 from torch import Tensor
+from tqdm import tqdm
 
 from unclump._text import sanitise
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, read_tables
-from unclump.tables.files._validation import check_regular, prefix_errors
+from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
 # Advice in the library's error messages, and its equivalent on the command line.
@@ -27,35 +30,52 @@ _ADVICE = {
 }
 
 
-def load_table(path: Path, args: argparse.Namespace) -> Table:
-    """Load a table as the options say, including rows without a direction."""
-    return load_shards([path], args)
+def load_table(path: Path, args: argparse.Namespace, *, at_least: int = 2) -> Table:
+    """Load a table as the options say, including rows without a direction; raise if it has too few rows."""
+    return load_shards([path], args.tensor, args.names, at_least=at_least)
 
 
-def load_shards(paths: Sequence[Path], args: argparse.Namespace) -> Table:
-    """Load the shards of one table as the options say, including rows without a direction."""
+def load_shards(paths: Sequence[Path], tensor: str | None, names: Path | None, *, at_least: int = 2) -> Table:
+    """The same of the shards of one table."""
     with translate_advice():
-        return read_tables(paths, tensor=args.tensor, names=args.names)
+        table = read_tables(paths, tensor=tensor, names=names)
+    if len(table.points) < at_least:
+        raise FileError(f"{sanitise(paths[0])}: expected at least {at_least} rows, got {len(table.points)}")
+    return table
 
 
-def read_table(args: argparse.Namespace) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
+def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
     """Load the table FILE; raise if rows are NaN or infinite, and list them by number and name.
+
+    Args:
+        args: The options of the command.
+        at_least: How many rows must not be zero.
 
     Returns:
         The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
     """
-    table = load_table(args.file, args)
+    table = load_table(args.file, args, at_least=at_least)
     bad = bad_rows(table)
     directed = torch.ones(len(table.points), dtype=torch.bool)
     directed[[row.row for row in bad]] = False
+    # The library would warn of rows of zeros; the note says it, with their names.
+    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     not_finite = [row for row in bad if row.fault != "zero"]
     if not_finite:
         raise FileError(
             f"{sanitise(args.file)}: {_list(not_finite)}: such rows have no direction; drop or replace them"
         )
-    if int(directed.sum()) < 2:
-        raise FileError(f"{sanitise(args.file)}: expected at least 2 rows that are not zero, got {int(directed.sum())}")
-    return table, directed, [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
+    if int(directed.sum()) < at_least:
+        raise FileError(
+            f"{sanitise(args.file)}: expected at least {at_least} rows that are not zero, got {int(directed.sum())}"
+        )
+    notes = [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
+    return table, directed, [*notes_on(table), *notes]
+
+
+def notes_on(table: Table) -> list[str]:
+    """What a user should know of how the file was read."""
+    return [] if table.source is None else list(table.source.notes)
 
 
 def _list(rows: list[BadRow]) -> str:
@@ -91,6 +111,18 @@ def check_output(output: Path, table: Table, *, in_place: bool) -> str:
 
 
 @contextmanager
+def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Table]:
+    """The table whose rows a map takes to others as they are written, a block at a time, under a progress bar."""
+    with tqdm(total=len(table.points), disable=not progress, unit="row", unit_scale=True) as bar:
+
+        def convert(rows: Tensor) -> Tensor:
+            bar.update(len(rows))
+            return isotropy.transform(rows)
+
+        yield replace(table, convert=convert)
+
+
+@contextmanager
 def translate_advice() -> Iterator[None]:
     """Rewrite the advice in the library's errors for the command line."""
     try:
@@ -100,16 +132,6 @@ def translate_advice() -> Iterator[None]:
         for library, command_line in _ADVICE.items():
             message = message.replace(library, command_line)
         raise FileError(message) from error.__cause__
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a text file, without empty lines at its end; bytes that are not UTF-8 are kept."""
-    with prefix_errors(path):
-        check_regular(path)
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").rstrip(b"\r\n")
-        if not content:
-            raise FileError("is empty; list one entry per line")
-    return [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
 
 
 def parse_number(text: str) -> int | None:

@@ -33,24 +33,26 @@ def run(args: argparse.Namespace) -> None:
     """Read the map and the table, apply, write."""
     import json
 
-    from unclump.cli._tables import check_output, read_table, resolve_output
+    from unclump.cli._tables import check_output, mapped, read_table, resolve_output
     from unclump.tables.files import save
     from unclump.tables.transform import Isotropy
 
     output = resolve_output(args)
     isotropy = Isotropy.load(args.map)
-    table, _, notes = read_table(args)
+    table, _, notes = read_table(args, at_least=0)
+    isotropy.check_dimensions(table.points)
     check_output(output, table, in_place=args.in_place)
     if output.exists() and output.samefile(args.map):
         raise ValueError(f"expected another file for the table than the map {sanitise(args.map)}; name another with -o")
-    points = isotropy.transform(table.points, progress=not args.quiet and sys.stderr.isatty())
-    save(output, table.with_points(points), in_place=args.in_place)
+    with mapped(table, isotropy, progress=not args.quiet and sys.stderr.isatty()) as images:
+        save(output, images, in_place=args.in_place)
+    n, d = table.points.shape
     if args.json:
-        n, d = points.shape
         facts = {"map": str(args.map), "file": str(args.file), "output": str(output), "rows": n, "dimensions": d}
-        print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength}, indent=1))
+        print(json.dumps(facts | {"method": isotropy.method, "strength": isotropy.strength, "notes": notes}, indent=1))
         return
-    print(f"{len(points)} rows mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}")
+    rows = "1 row" if n == 1 else f"{n} rows"
+    print(f"{rows} mapped by {isotropy.method.replace('_', '-')}, strength {isotropy.strength:g}")
     for note in notes:
         print(note)
     print(f"written to {sanitise(output)}")

@@ -1,8 +1,11 @@
 """`unclump demo`: a clumped table comes apart: measured, dispersed, measured again, with a figure and a report."""
 
 import argparse
+import io
+import json
 import shlex
 import shutil
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,32 +24,44 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="for its files (unclump-demo)"
     )
+    command.add_argument("--json", action="store_true", help="print JSON: measures and files")
+    command.add_argument("--quiet", action="store_true", help="no progress bars, and print nothing, unless --json")
 
 
 def run(args: argparse.Namespace) -> None:
     """Print the table's measures before and after, and write the files."""
     from unclump.tables.files import Table, save
 
+    is_silent = args.quiet or args.json
+    out = io.StringIO() if is_silent else sys.stdout
+
     folder: Path = args.output
     folder.mkdir(parents=True, exist_ok=True)
     clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
-    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as a collapsed model has it.\n")
+    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as a collapsed model has it.\n", file=out)
     start = time.perf_counter()
     before = _clumped_table()
-    print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:")
-    after = _disperse(before)
-    print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n")
-    _print_measures(before, after)
+    print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
+    after = _disperse(before, progress=not is_silent)
+    print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n", file=out)
+    measures = _measure(before, after)
+    width = max(len(name) for name, _, _ in measures)
+    for name, old, new in [("", "before", "after"), *measures]:
+        print(f"{name:<{width}}  {old:>12}  {new:>12}", file=out)
     save(clumped, Table(before))
     save(dispersed, Table(after))
     figure = _draw(before, after, folder / "before_after.png")
     _write_report(clumped, dispersed, page)
-    print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n")
-    print("Next. The same commands take a table of your own:")
+    print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n", file=out)
+    print("Next. The same commands take a table of your own:", file=out)
     if shutil.which("unclump") is None:
-        print("  source .venv/bin/activate")
+        print("  source .venv/bin/activate", file=out)
     for words in (["measure"], ["report"], ["spread", "-o", "apart.npy"]):
-        print(f"  unclump {shlex.join([words[0], str(clumped), *words[1:]])}")
+        print(f"  unclump {shlex.join([words[0], str(clumped), *words[1:]])}", file=out)
+    if args.json:
+        files = {"before": str(clumped), "after": str(dispersed), "report": str(page), "figure": figure}
+        changes = {name: {"before": old, "after": new} for name, old, new in measures}
+        print(json.dumps({"files": files, "measures": changes}, indent=1))
 
 
 def _clumped_table() -> "Tensor":
@@ -58,18 +73,19 @@ def _clumped_table() -> "Tensor":
     return PowerSpherical(one_direction, SCALE).sample((ROWS,), generator=torch.Generator().manual_seed(0))
 
 
-def _disperse(table: "Tensor") -> "Tensor":
+def _disperse(table: "Tensor", *, progress: bool) -> "Tensor":
     import torch
 
     from unclump.dispersion.loop import disperse
     from unclump.objectives import KoLeo, Sliced
 
     sliced = Sliced(circles=8, generator=torch.Generator().manual_seed(1))
-    opened = disperse(table, sliced, steps=300, lr=0.02, progress=True).points
-    return disperse(opened, KoLeo(), steps=150, lr=0.005, progress=True).points
+    opened = disperse(table, sliced, steps=300, lr=0.02, progress=progress).points
+    return disperse(opened, KoLeo(), steps=150, lr=0.005, progress=progress).points
 
 
-def _print_measures(before: "Tensor", after: "Tensor") -> None:
+def _measure(before: "Tensor", after: "Tensor") -> list[tuple[str, str, str]]:
+    """The measures before and after, by name."""
     import torch
 
     from unclump.measures.angles import summary
@@ -77,12 +93,7 @@ def _print_measures(before: "Tensor", after: "Tensor") -> None:
     old, new = (
         summary(table, samples=5_000, generator=torch.Generator().manual_seed(2)).rows() for table in (before, after)
     )
-    lines = [
-        ("", "before", "after"),
-        *((name, value, other) for (name, value), (_, other) in zip(old, new, strict=True)),
-    ]
-    width = max(len(name) for name, _, _ in lines)
-    print("\n".join(f"{name:<{width}}  {value:>12}  {other:>12}" for name, value, other in lines))
+    return [(name, value, other) for (name, value), (_, other) in zip(old, new, strict=True)]
 
 
 def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:

@@ -56,7 +56,11 @@ def run(args: argparse.Namespace) -> None:
     isotropy.save(args.output)
     if args.json:
         facts = {"file": str(args.file), "map": str(args.output), "method": args.method, "strength": args.strength}
-        print(json.dumps(facts | {"rows": int(directed.sum()), "dimensions": table.points.shape[1]}, indent=1))
+        print(
+            json.dumps(
+                facts | {"rows": int(directed.sum()), "dimensions": table.points.shape[1], "notes": notes}, indent=1
+            )
+        )
         return
     print(f"{args.method}, strength {args.strength:g}, fitted on {int(directed.sum())} x {table.points.shape[1]}")
     for note in notes:

@@ -2,16 +2,16 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unclump.cli._files import add_input
+from unclump.cli._files import add_habits, add_input
 
 if TYPE_CHECKING:
     from jaxtyping import Float64
     from torch import Tensor
 
+    from unclump.cli._processes import Processes
     from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
@@ -30,19 +30,23 @@ EXAMPLES = """examples:
   unclump measure words.npy --fail-on duplicates,rank --quiet
                                                      exit code 1 if one of these faults is found
   unclump measure part-*.safetensors                 the shards of one table
+  torchrun --nproc-per-node 4 -m unclump measure part-*.safetensors
+                                                     each process reads a quarter of the shards; the first one prints
   unclump measure large.safetensors --sample 20000   the neighbours of more rows than by default
   unclump measure words.npy --save words.health      all that was measured, for unclump report --from
 
 Faults are directions (rows that are NaN, infinite or zero), duplicates, near-duplicates, rank, cone, hubs, dimensions
 (constant ones) and norms (that carry the frequency). Angles are in degrees. Rows are counted from 0. Rows without a
 direction are listed and left out.
+
+Effective rank: how many dimensions the rows use, of d. Hubness: how unevenly rows are among the 10 nearest of others; a
+hub is among those of very many. Cone: how much all rows share one direction, by the mean cosine of pairs.
 """
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command, shards=True)
-    command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument(
         "--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas"
     )
@@ -54,54 +58,74 @@ def add_options(command: argparse.ArgumentParser) -> None:
     size.add_argument("--exact", action="store_true", help="search for the neighbours of all rows, however many")
     size.add_argument("--sample", type=int, metavar="N", help="search for the neighbours of N rows")
     command.add_argument("--seed", type=int, default=0, help="seed of the sample, and of p-values of under 20 rows (0)")
-    command.add_argument("--quiet", action="store_true", help="no estimate of the time, no progress bar")
+    add_habits(command, quiet="no estimate of the time, no progress bar")
 
 
 def run(args: argparse.Namespace) -> int:
     """Read, measure, print; return the exit code."""
+    from unclump.cli._processes import join_processes
+
+    with join_processes() as processes:
+        return _run(args, processes)
+
+
+def _run(args: argparse.Namespace, processes: "Processes") -> int:
     import json
 
     import torch
 
-    from unclump.cli._tables import load_shards
+    from unclump.cli._options import resolve_device
+    from unclump.cli._shares import read_share
+    from unclump.cli._tables import notes_on
     from unclump.tables.health import health
-    from unclump.tables.health_json import check_health_target
 
-    fail_on = _parse_faults(args.fail_on)
-    if args.save is not None:
-        check_health_target(args.save)
-    table = load_shards(args.files, args)
-    if not args.quiet:
-        _announce(table.points, args)
+    fail_on, device = _parse_faults(args.fail_on), resolve_device(args.device)
+    processes.all_or_none(lambda: _check_target(args, processes))
+    share = read_share(args, processes)
+    frequencies = processes.all_or_none(lambda: _read_frequencies(args.frequencies, share.total))
+    is_quiet = args.quiet or not processes.is_first
+    if not is_quiet:
+        _announce(share.total, share.points.shape[1], args, processes.size)
     result = health(
-        table.points,
-        names=table.names,
-        frequencies=None if args.frequencies is None else _read_frequencies(args.frequencies, len(table.points)),
+        share.points,
+        names=share.names,
+        frequencies=None if frequencies is None else frequencies[share.here],
         exact=args.exact,
         sample=args.sample,
         generator=torch.Generator().manual_seed(args.seed),
-        progress=not args.quiet and sys.stderr.isatty(),
+        gather=processes.size > 1,
+        device=device,
+        progress=not is_quiet and sys.stderr.isatty(),
     )
-    if args.save is not None:
-        result.save(args.save)
-    if args.json:
-        files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-        print(json.dumps(files | result.to_dict(), indent=1, allow_nan=False))
-    else:
-        print("\n".join([str(result), *_advice(result, table, args)]))
+    if processes.is_first:
+        notes = [] if share.table is None else notes_on(share.table)
+        if args.save is not None:
+            result.save(args.save)
+        if args.json:
+            files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
+            print(json.dumps(files | result.to_dict() | {"notes": notes}, indent=1, allow_nan=False))
+        else:
+            print("\n".join([str(result), *notes, *_advice(result, share.table, args)]))
     return int(not fail_on.isdisjoint(result.verdict.findings))
 
 
-def _announce(points: "Tensor", args: argparse.Namespace) -> None:
+def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
+    """Raise if the result cannot be saved by the process that writes it, before any work is done."""
+    from unclump.tables.health_json import check_health_target
+
+    if args.save is not None and processes.is_first:
+        check_health_target(args.save)
+
+
+def _announce(n: int, d: int, args: argparse.Namespace, processes: int) -> None:
     """Say on stderr what a measurement of more than a few seconds will take, before it begins."""
     from unclump.tables.plan import make_plan
 
-    (n, d), chosen = points.shape, {"exact": args.exact, "sample": args.sample}
-    plan = make_plan(n, d, **chosen)
+    plan = make_plan(n, d, exact=args.exact, sample=args.sample)
     if plan.searched * n * d < _SILENT:
         return
     searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which --sample or --exact changes"
-    costs = f"about {_duration(plan.seconds())} and {plan.memory() / 1e9:.1f} GB beside the file"
+    costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
     print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
 
 
@@ -112,12 +136,12 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _advice(result: "Health", table: "Table", args: argparse.Namespace) -> list[str]:
+def _advice(result: "Health", table: "Table | None", args: argparse.Namespace) -> list[str]:
     """Lines with the commands that help; none for shards, which they do not take."""
     from unclump._text import escape_unprintable
     from unclump.cli._tables import paths_of
 
-    if len(args.files) > 1:
+    if len(args.files) > 1 or table is None:
         return []
     commands = result.verdict.commands_for(paths_of(args.files[0], table, args))
     return [f"to copy: {escape_unprintable(command)}" for command in commands]
@@ -134,19 +158,17 @@ def _parse_faults(text: str | None) -> set[str]:
     return set(names)
 
 
-def _read_frequencies(path: Path, rows: int) -> "Float64[Tensor, ' n']":
-    """One number for each row, from a file."""
+def _read_frequencies(path: Path | None, rows: int) -> "Float64[Tensor, ' n'] | None":
+    """One number for each row, from a file, if there is one."""
     import torch
 
     from unclump._text import sanitise
-    from unclump.cli._tables import read_lines
-    from unclump.tables.files import FileError
+    from unclump.tables.files import FileError, read_row_lines
 
-    lines: Sequence[str] = read_lines(path)
-    if len(lines) != rows:
-        raise FileError(f"{sanitise(path)}: expected {rows} frequencies, one per line, got {len(lines)}")
+    if path is None:
+        return None
     values = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(read_row_lines(path, rows, "frequencies"), start=1):
         try:
             values.append(float(line))
         except ValueError:

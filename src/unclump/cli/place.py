@@ -90,7 +90,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None:
     """Read the names of the new rows, which must be new; None for a table without names."""
-    from unclump.cli._tables import read_lines
+    from unclump.tables.files import read_lines
 
     file = sanitise(args.file)
     if args.new is None:

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import sys
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +56,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, validate everything, compare, write what is recommended, print."""
-    # The notes that are printed say it, with the names of the rows.
-    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     import json
 
     from unclump._checks import check_count
@@ -124,6 +121,7 @@ def _write(
     args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None"
 ) -> tuple[list[Path], list[str]]:
     """Write the recommended table and map; return which of them, and notes on what was not written."""
+    from unclump.cli._tables import mapped
     from unclump.tables.comparison_methods import Map
     from unclump.tables.files import save
 
@@ -138,8 +136,10 @@ def _write(
         if method is None:
             left.append(f"{sanitise(args.output)} was not written: the table should stay as it is")
         else:
-            x = table.points
-            points = fits.fit(method)[0].transform(x) if isinstance(method, Map) else method.apply(x, fits.seed)
-            save(args.output, table.with_points(points))
+            if isinstance(method, Map):
+                with mapped(table, fits.fit(method)[0], progress=not args.quiet and sys.stderr.isatty()) as images:
+                    save(args.output, images)
+            else:
+                save(args.output, table.with_points(method.apply(table.points, fits.seed)))
             written.append(args.output)
     return written, left

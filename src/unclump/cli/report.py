@@ -1,13 +1,14 @@
 """`unclump report FILE [OTHER]`: the health of a table as one HTML page."""
 
 import argparse
+import itertools
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from unclump.cli._files import add_input
+from unclump.cli._files import add_habits, add_input
 
 if TYPE_CHECKING:
     from unclump.tables.files import Table
@@ -56,37 +57,57 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
-    command.add_argument("--quiet", action="store_true", help="no progress bar, and do not print the output path")
+    add_habits(command, quiet="no progress bar, and do not print the output path")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, measure, write the page, print its path."""
+    import json
+
     import torch
 
     from unclump._text import sanitise
-    from unclump.cli._tables import load_table
+    from unclump.cli._options import resolve_device
+    from unclump.cli._tables import load_table, notes_on
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
+    from unclump.tables.health import health
 
+    device = resolve_device(args.device)
     output = args.output or Path(f"{args.file.resolve().stem}.report.html")
     inputs = [path for path in (args.file, args.other) if path is not None]
     _check_page(output)
     methods = None if args.comparison is None else load_comparison(args.comparison)
     tables = [load_table(path, args) for path in inputs]
     _check_not_source(output, tables)
+    labels = _read_columns(args.labels, max(len(table.points) for table in tables))
+    habits: dict[str, Any] = {
+        "generator": torch.Generator().manual_seed(args.seed),
+        "device": device,
+        "progress": not args.quiet and sys.stderr.isatty(),
+    }
+    if args.saved is not None:
+        measured = Health.load(args.saved, names=tables[0].names)
+    else:
+        measured = health(tables[0].points, names=tables[0].names, **habits)
     page = report(
         *tables,
-        measured=None if args.saved is None else Health.load(args.saved, names=tables[0].names),
+        measured=measured,
         methods=methods,
-        labels=_read_labels(args.labels, max(len(table.points) for table in tables)),
+        labels=labels,
         layout=args.layout,
         command=_command(args, inputs, output),
-        generator=torch.Generator().manual_seed(args.seed),
-        progress=not args.quiet and sys.stderr.isatty(),
+        **habits,
     )
     write_page(output, page)
-    if not args.quiet:
+    notes = notes_on(tables[0])
+    if args.json:
+        files = {"files": list(map(str, inputs)), "output": str(output)}
+        print(json.dumps(files | {"health": measured.to_dict(), "notes": notes}, indent=1, allow_nan=False))
+    elif not args.quiet:
+        for note in notes:
+            print(note)
         print(sanitise(output))
 
 
@@ -112,18 +133,15 @@ def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:
             raise FileError("is what the table was read from; write elsewhere")
 
 
-def _read_labels(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
-    """Read a column of labels from each file, by its stem; raise unless it has a line for every row."""
-    from unclump._text import sanitise
-    from unclump.cli._tables import read_lines
-    from unclump.tables.files import FileError
+def _read_columns(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
+    """Read a column of labels from each file, by its stem, or a longer title where that is taken."""
+    from unclump.tables.files import read_row_lines
 
     columns: dict[str, list[str]] = {}
     for path in paths:
-        lines = read_lines(path)
-        if len(lines) != n:
-            raise FileError(f"{sanitise(path)}: expected a label on each of {n} lines, one per row, got {len(lines)}")
-        columns[path.stem if path.stem not in columns else path.name] = lines
+        numbered = (f"{path.name} ({number})" for number in itertools.count(2))
+        title = next(title for title in itertools.chain((path.stem, path.name), numbered) if title not in columns)
+        columns[title] = read_row_lines(path, n, "labels")
     return columns
 
 

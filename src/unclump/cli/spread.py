@@ -4,7 +4,6 @@ import argparse
 import json
 import math
 import sys
-import warnings
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,8 +74,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
-    # The notes that are printed say it, with the names of the rows.
-    warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_change, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save
@@ -99,7 +96,7 @@ def run(args: argparse.Namespace) -> None:
         args.checkpoint.unlink(missing_ok=True)
     after = job.with_direction(points)
     measured = before, measure_state(after), measure_change(job.start, after)
-    notes = [*job.notes, *notes]
+    notes = [*job.notes, *_copies(measured[1].smallest, after, args), *notes]
     if args.json:
         files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
         print(json.dumps({**files, **comparison_to_dict(*measured), "notes": notes}, indent=1))
@@ -204,6 +201,17 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
         cells = (f"{degrees:g}°", f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
         print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
     print("nothing was written; choose one with --max-move")
+
+
+def _copies(smallest: float, points: Any, args: argparse.Namespace) -> list[str]:
+    """Say that rows are still near duplicates, which a bound on moves keeps together."""
+    from unclump.geometry.uniform_law import duplicate_angle
+
+    near = math.degrees(duplicate_angle(*points.shape))
+    if args.max_move is None or smallest > near:
+        return []
+    advice = "" if args.duplicates_only else "; --duplicates-only separates copies"
+    return [f"some rows are still within {near:.3g}° of another: --max-move lets none turn farther{advice}"]
 
 
 def _resume_hint(checkpoint: Path | None) -> str:

@@ -135,6 +135,10 @@ class Alone:
         """The numbers of the first rank, for draws that all must share."""
         return x
 
+    def objects(self, thing: Any) -> list[Any]:
+        """What every rank has, which can be pickled."""
+        return [thing]
+
     def any(self, *flags: bool) -> list[bool]:
         """Which of the flags are up on any rank."""
         return list(flags)
@@ -207,6 +211,11 @@ class Ranks(Alone):
         x = x.contiguous()
         dist.broadcast(x, self._global(0), group=self.group)
         return x
+
+    def objects(self, thing: Any) -> list[Any]:
+        things: list[Any] = [None] * self.size
+        dist.all_gather_object(things, thing, group=self.group)
+        return things
 
     def any(self, *flags: bool) -> list[bool]:
         raised = torch.tensor(flags, dtype=torch.int32, device=self.device)

@@ -1,6 +1,7 @@
 """The numbers behind the figures: pair angles, spectra, and map coordinates."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -23,16 +24,27 @@ def all_angle_counts(x: Float[Tensor, "n d"], edges: Float[np.ndarray, " k"]) ->
     return counts
 
 
-def pair_angles(x: Float[Tensor, "n d"], *, limit: int, generator: torch.Generator | None) -> Float[np.ndarray, " k"]:
-    """The angles of all pairs, or of `limit` random pairs if there are more."""
-    n, d = x.shape
+def pair_angles(
+    take: Callable[[Tensor], Tensor], n: int, d: int, *, limit: int, generator: torch.Generator | None
+) -> Float[np.ndarray, " k"]:
+    """The angles of all pairs, or of `limit` random pairs if there are more, of n points on the sphere.
+
+    Args:
+        take: Returns the points of some numbers: those of a table need not be in memory.
+        n: How many there are.
+        d: Their dimension.
+        limit: The largest number of pairs.
+        generator: For the random pairs.
+    """
     if math.comb(n, 2) <= limit:
         first, second = torch.triu_indices(n, n, offset=1)
     else:
         first = torch.randint(n, (limit,), generator=generator)
         second = (first + torch.randint(1, n, (limit,), generator=generator)) % n  # never the row itself
     step = max(1, _MAX_GATHERED // d)
-    chunks = [angle(x[first[k : k + step]], x[second[k : k + step]]).cpu().numpy() for k in range(0, len(first), step)]
+    chunks = [
+        angle(take(first[k : k + step]), take(second[k : k + step])).cpu().numpy() for k in range(0, len(first), step)
+    ]
     angles: Float[np.ndarray, " k"] = np.concatenate(chunks).astype(np.float64)
     return angles
 

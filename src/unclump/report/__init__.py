@@ -26,6 +26,7 @@ from unclump.report.verdict_section import verdict_section
 from unclump.tables.comparison import Comparison
 from unclump.tables.files import Table
 from unclump.tables.findings import Health, fingerprint
+from unclump.tables.rows import Rows
 
 __all__ = ["report"]
 
@@ -40,6 +41,7 @@ def report(
     layout: str = "auto",
     command: str = "unclump.report.report",
     generator: torch.Generator | None = None,
+    device: torch.device | str | None = None,
     progress: bool = False,
 ) -> str:
     """The health of a table as an HTML page; of two tables, before and after side by side.
@@ -55,6 +57,7 @@ def report(
             these that is installed.
         command: The command that the page names as its origin.
         generator: For sampling pairs and rows of large tables; None uses a new one with seed 0.
+        device: Where neighbours are searched for; None for the CPU.
         progress: Show progress bars on stderr.
 
     Example:
@@ -72,12 +75,13 @@ def report(
         )
     _check_methods(methods, table)
     labels = _check_labels(labels or {}, max(len(t.points) for t in (table, other) if t is not None))
-    if measured is not None and measured.fingerprint != fingerprint(table.points):
+    if measured is not None and measured.fingerprint != fingerprint(Rows(table.points)):
         raise ValueError("expected the health of this table, got that of another; measure it again")
-    tables = [measure_table(table, generator, progress=progress, measured=measured)]
-    tables += [measure_table(t, generator, progress=progress) for t in (other,) if t is not None]
-    comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator))]
-    shown = build_map(tables, labels, layout=layout, generator=generator, progress=progress)
+    device = None if device is None else torch.device(device)
+    tables = [measure_table(table, generator, progress=progress, measured=measured, device=device)]
+    tables += [measure_table(t, generator, progress=progress, device=device) for t in (other,) if t is not None]
+    comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator, device))]
+    shown = build_map(tables, labels, layout=layout, generator=generator, device=device, progress=progress)
     suffixes = [""] if other is None else [f", {title.lower()}" for title in table_titles(len(tables))]
     numbered = list(enumerate(zip(tables, suffixes, strict=True)))
     hubs = [hub_section(view, suffix) for _, (view, suffix) in numbered]

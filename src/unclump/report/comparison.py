@@ -8,11 +8,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
-from unclump.measures.overlap import neighbour_overlap
 from unclump.report.charts import move_chart
 from unclump.report.components import render_figures, render_section, render_table, render_tiles
 from unclump.report.table_view import TableView
 from unclump.report.text import format_count, format_degrees
+from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.sampled_search import nearest_in_table
 
 _NEIGHBOURS = 10
 _SAMPLE = 1000
@@ -42,15 +43,20 @@ class Comparison:
     sampled: int
 
 
-def compare(before: TableView, after: TableView, generator: torch.Generator | None) -> Comparison:
+def compare(
+    before: TableView, after: TableView, generator: torch.Generator | None, device: torch.device | None = None
+) -> Comparison:
     """Compare rows by their numbers; surplus rows at the end of the longer table have no match."""
     rows = before.rows[torch.isin(before.rows, after.rows)]
     if len(rows) < 2:
         raise ValueError(f"expected at least 2 rows with a direction in both tables, got {len(rows)}")
-    old, new = (view.x[torch.searchsorted(view.rows, rows)] for view in (before, after))
-    k, sampled = min(_NEIGHBOURS, len(rows) - 1), min(_SAMPLE, len(rows))
-    overlap = neighbour_overlap(old, new, neighbours=k, samples=_SAMPLE, generator=generator)
-    return Comparison(before, after, rows, angle(old.double(), new.double()), overlap, k, sampled)
+    step = max(1, BLOCK // before.points.shape[1])
+    moves = torch.cat([angle(before.directions(some), after.directions(some)) for some in torch.split(rows, step)])
+    k = min(_NEIGHBOURS, len(rows) - 1)
+    sampled = rows[torch.randperm(len(rows), generator=generator)[:_SAMPLE].sort().values]
+    near = [nearest_in_table(Rows(view.points), rows, sampled, k=k, device=device) for view in (before, after)]
+    kept = (near[0].unsqueeze(2) == near[1].unsqueeze(1)).any(dim=2).double().mean().item()
+    return Comparison(before, after, rows, moves, kept, k, len(sampled))
 
 
 def comparison_section(comparison: Comparison) -> str:

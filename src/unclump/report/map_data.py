@@ -43,13 +43,16 @@ def build_map(
     *,
     layout: str,
     generator: torch.Generator,
+    device: torch.device | None,
     progress: bool,
 ) -> MapData:
     """Choose the rows, lay them out, and find their neighbours."""
     rows = choose_rows(tables, generator)
     seed = int(torch.randint(2**31, (), generator=generator))
-    near = [find_neighbours(view, rows, k=NEIGHBOURS, progress=progress) for view in tables]
-    layouts = lay_out([view.x[view.locate(rows)[1]] for view in tables], layout=layout, seed=seed)
+    near = [find_neighbours(view, rows, k=NEIGHBOURS, device=device, progress=progress) for view in tables]
+    layouts = lay_out(
+        [view.directions(rows[view.locate(rows)[0]]).float() for view in tables], layout=layout, seed=seed
+    )
     # Neighbours that are not on the map are named after those that are.
     others = torch.unique(torch.cat([lists.rows.flatten() for lists in near]))
     named = torch.cat([rows, others[~torch.isin(others, rows)]])

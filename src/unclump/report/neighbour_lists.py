@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from tqdm import tqdm
 
 from unclump.geometry.sphere import angle
-from unclump.ops.nearest import nearest_of_rows
 from unclump.report.table_view import TableView
-
-_BLOCK = 2_000  # rows searched at a time, for the progress bar
+from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.sampled_search import nearest_in_table
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,16 +27,16 @@ class NeighbourLists:
     angles: Float[Tensor, "a k"]
 
 
-def find_neighbours(view: TableView, rows: Int[Tensor, " m"], *, k: int, progress: bool) -> NeighbourLists:
+def find_neighbours(
+    view: TableView, rows: Int[Tensor, " m"], *, k: int, device: torch.device | None, progress: bool
+) -> NeighbourLists:
     """Search the whole table for the k nearest others of `rows`."""
-    present, places = view.locate(rows)
-    k = min(k, len(view.rows) - 1)
-    found = []
-    with tqdm(total=len(places), desc="neighbours", unit="row", disable=not progress, leave=False) as bar:
-        for block in torch.split(places, _BLOCK):
-            found.append(nearest_of_rows(view.x, block, k=k))
-            bar.update(len(block))
-    index = torch.cat(found)
-    angles = torch.stack([angle(view.x[places], view.x[column]) for column in index.unbind(dim=1)], dim=1)
+    present, _ = view.locate(rows)
+    rows, k = rows[present], min(k, len(view.rows) - 1)
+    index = nearest_in_table(Rows(view.points), view.rows, rows, k=k, device=device, progress=progress)
+    angles = torch.empty(index.shape, dtype=torch.float64)
+    for some in torch.split(torch.arange(len(rows)), max(1, BLOCK // view.points.shape[1])):
+        here = view.directions(rows[some])
+        angles[some] = torch.stack([angle(here, view.directions(near)) for near in index[some].unbind(dim=1)], dim=1)
     angles, order = angles.sort(dim=1, stable=True)
-    return NeighbourLists(present, view.rows[index.gather(1, order)], angles)
+    return NeighbourLists(present, index.gather(1, order), angles)

@@ -1,4 +1,4 @@
-"""A table prepared for the report: its measured health, the directions of its rows, and their names."""
+"""A table prepared for the report: its measured health, its rows, of which some are read when needed, and names."""
 
 import math
 from collections.abc import Sequence
@@ -8,18 +8,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump.figures.data import pair_angles
 from unclump.geometry.sphere import angle
-from unclump.measures.rows import directions
-from unclump.ops.nearest import nearest_of_rows
+from unclump.ops.project import project
 from unclump.report.text import render_name
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import Table
 from unclump.tables.health import Health, health
+from unclump.tables.rows import Rows
+from unclump.tables.sampled_search import nearest_in_table
 
 _MAX_GROUPS, _MAX_HUBS = 25, 10  # listed
 _CLOSEST_CANDIDATES = 40  # rows among which the closest pairs are searched
@@ -34,7 +35,7 @@ class TableView:
         paths: The files of commands on it, without folders.
         health: What was measured.
         rows: The numbers of the rows that have a direction.
-        x: Their directions, in single precision.
+        points: The whole table, which may be a memory map.
         norms: Their norms.
         pair_angles: The angles of all pairs, or of a random sample.
     """
@@ -42,7 +43,7 @@ class TableView:
     paths: Paths
     health: Health
     rows: Int[Tensor, " n"]
-    x: Float[Tensor, "n d"]
+    points: Float[Tensor, "m d"]
     norms: Float[Tensor, " n"]
     pair_angles: Float[np.ndarray, " k"]
 
@@ -61,10 +62,14 @@ class TableView:
         return f'<span data-row="{row}">{render_name(self.name(row))}{number}</span>'
 
     def locate(self, rows: Int[Tensor, " m"]) -> tuple[Int[Tensor, " a"], Int[Tensor, " a"]]:
-        """Those of `rows` that have a direction: their places in `rows`, and in `x`."""
+        """Those of `rows` that have a direction: their places in `rows`, and among those that have one."""
         places = torch.searchsorted(self.rows, rows).clamp_max(len(self.rows) - 1)
         present = (self.rows[places] == rows).nonzero().flatten()
         return present, places[present]
+
+    def directions(self, rows: Int[Tensor, " m"]) -> Float64[Tensor, "m d"]:
+        """The directions of these rows, which have one, by number."""
+        return project(self.points[rows].double())
 
     @property
     def has_all_pairs(self) -> bool:
@@ -74,12 +79,11 @@ class TableView:
     @cached_property
     def closest_pairs(self) -> list[tuple[int, int, float]]:
         """Disjoint pairs as (row, row, angle), closest first."""
-        candidates = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
-        if self.health.sampled is not None:
-            candidates = torch.searchsorted(self.rows, self.health.sampled[candidates])
-        points = self.x.double()  # single precision cannot separate near-duplicates
-        nearest = nearest_of_rows(points, candidates)[:, 0]
-        angles = angle(points[candidates], points[nearest]).tolist()
+        first = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
+        candidates = (self.rows if self.health.sampled is None else self.health.sampled)[first]
+        # Single precision cannot separate near-duplicates.
+        nearest = nearest_in_table(Rows(self.points), self.rows, candidates, k=1, dtype=torch.float64)[:, 0]
+        angles = angle(self.directions(candidates), self.directions(nearest)).tolist()
         pairs: list[tuple[int, int, float]] = []
         used: set[int] = set()
         for i, j, pair_angle in sorted(
@@ -87,7 +91,7 @@ class TableView:
         ):
             if i not in used and j not in used:
                 used |= {i, j}
-                pairs.append((int(self.rows[i]), int(self.rows[j]), pair_angle))
+                pairs.append((i, j, pair_angle))
         return pairs
 
     @property
@@ -110,18 +114,24 @@ class TableView:
 
 
 def measure_table(
-    table: Table, generator: torch.Generator, *, progress: bool, measured: Health | None = None
+    table: Table,
+    generator: torch.Generator,
+    *,
+    progress: bool,
+    measured: Health | None = None,
+    device: torch.device | None = None,
 ) -> TableView:
     """Measure the health of a table, unless it was measured before, and the angles of its pairs."""
-    measured = measured or health(table.points, names=table.names, generator=generator, progress=progress)
-    has_direction = torch.ones(len(table.points), dtype=torch.bool)
+    points = table.points.detach().cpu()
+    measured = measured or health(points, names=table.names, generator=generator, device=device, progress=progress)
+    has_direction = torch.ones(len(points), dtype=torch.bool)
     has_direction[[bad.row for bad in measured.bad_rows]] = False
     rows = has_direction.nonzero().flatten()
-    kept = table.points if has_direction.all() else table.points[rows]
-    x = directions(kept.cpu()).float()
-    norms = vector_norm(kept.cpu().double(), dim=1)
-    angles = pair_angles(x, limit=min(_MAX_PAIRS, _MAX_VALUES // x.shape[1]), generator=generator)
-    return TableView(_paths(table), measured, rows, x, norms, angles)
+    norms = torch.cat([vector_norm(block.double(), dim=1) for _, block in Rows(points).blocks()])[rows]
+    n, d = len(rows), points.shape[1]
+    limit = min(_MAX_PAIRS, _MAX_VALUES // d)
+    angles = pair_angles(lambda some: project(points[rows[some]].double()), n, d, limit=limit, generator=generator)
+    return TableView(_paths(table), measured, rows, points, norms, angles)
 
 
 def _paths(table: Table) -> Paths:

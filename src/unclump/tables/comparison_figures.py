@@ -17,6 +17,7 @@ from torch import Tensor
 
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
+from unclump.tables.skewness import skewness_of
 
 Values = npt.NDArray[np.float64]
 _RESAMPLES = 500
@@ -133,9 +134,7 @@ Figure = JudgedPairs | Retrieval | Labels
 def skewness(counts: Values, items: Int[np.ndarray, "b m"]) -> Values:
     """Of how often rows are among the nearest of others: the hubness of a table."""
     drawn = counts[items]
-    centred = drawn - drawn.mean(axis=1, keepdims=True)
-    deviation = np.sqrt((centred**2).mean(axis=1))
-    return np.asarray((centred**3).mean(axis=1) / np.where(deviation > 0, deviation, np.inf) ** 3)
+    return np.asarray(skewness_of(*((drawn**power).mean(axis=1) for power in (1, 2, 3))))
 
 
 class Bootstrap:

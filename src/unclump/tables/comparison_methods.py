@@ -15,9 +15,9 @@ from unclump.dispersion.loop import disperse
 from unclump.objectives import KoLeo, Sliced
 from unclump.tables.commands import Paths
 from unclump.tables.transform import Isotropy
+from unclump.tables.transform_covariance import Covariance, estimate_covariance
 from unclump.tables.transform_learned import soften
 from unclump.tables.transform_maps import Affine, closed_form
-from unclump.tables.transform_moments import Moments, moments
 
 _NAMES = {"centre": "centre", "all_but_the_top": "all but the top", "whiten": "whiten", "learn": "learned map"}
 _PASSES = 200  # over the table, of a move
@@ -140,16 +140,16 @@ class Fits:
             full, seconds = self._learned
             fitted = soften(full, by.strength)
         else:
-            table, seconds = self._moments
+            table, seconds = self._covariance
             began = time.perf_counter()
             fitted = closed_form(by.method, table, by.strength, directions=by.directions)
             seconds += time.perf_counter() - began
         return Isotropy.from_affine(fitted, by.method, by.strength), seconds
 
     @cached_property
-    def _moments(self) -> tuple[Moments, float]:
+    def _covariance(self) -> tuple[Covariance, float]:
         began = time.perf_counter()
-        return moments(self.x), time.perf_counter() - began
+        return estimate_covariance(self.x), time.perf_counter() - began
 
     @cached_property
     def _learned(self) -> tuple[Affine, float]:

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int, UInt64
 from torch import Tensor
 
+from unclump.tables.rows import Rows
+
 _WORDS = (np.uint64, np.uint32, np.uint16)
 _COMPARED = 2**20  # numbers that are compared at a time
 
@@ -23,14 +25,12 @@ def hash_rows(rows: Float[Tensor, "n d"]) -> UInt64[np.ndarray, " n"]:
     return np.asarray((mixed ^ (mixed >> np.uint64(32))).sum(axis=1, dtype=np.uint64))
 
 
-def equal_rows(
-    points: Float[Tensor, "m d"], numbers: Int[Tensor, " n"], hashes: UInt64[np.ndarray, " n"]
-) -> list[tuple[int, ...]]:
+def equal_rows(rows: Rows, numbers: Int[Tensor, " n"], hashes: UInt64[np.ndarray, " n"]) -> list[tuple[int, ...]]:
     """Groups of equal rows by number, largest first, among the rows of these numbers and hashes.
 
     Example:
         >>> table = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, -0.0]])
-        >>> equal_rows(table, torch.arange(3), hash_rows(table))
+        >>> equal_rows(Rows(table), torch.arange(3), hash_rows(table))
         [(0, 2)]
     """
     order = np.argsort(hashes, kind="stable")
@@ -40,17 +40,17 @@ def equal_rows(
     repeated = ends - starts > 1
     groups: list[tuple[int, ...]] = []
     for start, end in zip(starts[repeated].tolist(), ends[repeated].tolist(), strict=True):
-        groups += _equal_among(points, numbers.numpy()[order[start:end]])
+        groups += _equal_among(rows, numbers.numpy()[order[start:end]])
     return sorted(groups, key=lambda group: (-len(group), group))
 
 
-def _equal_among(points: Tensor, numbers: np.ndarray) -> list[tuple[int, ...]]:
+def _equal_among(rows: Rows, numbers: np.ndarray) -> list[tuple[int, ...]]:
     """Groups of equal rows among rows with the same hash."""
     rows_by_bytes: defaultdict[bytes, list[int]] = defaultdict(list)
-    for some in np.array_split(numbers, max(1, len(numbers) * points.shape[1] // _COMPARED)):
-        for number, row in zip(some.tolist(), _words(points[torch.from_numpy(some)]), strict=True):
+    for some in np.array_split(numbers, max(1, len(numbers) * rows.d // _COMPARED)):
+        for number, row in zip(some.tolist(), _words(rows.take(torch.from_numpy(some))), strict=True):
             rows_by_bytes[row.tobytes()].append(number)
-    return [tuple(rows) for rows in rows_by_bytes.values() if len(rows) > 1]
+    return [tuple(group) for group in rows_by_bytes.values() if len(group) > 1]
 
 
 def _words(rows: Tensor) -> np.ndarray:

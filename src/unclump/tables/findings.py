@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float64, Int
 from torch import Tensor
 
 from unclump.geometry.uniform_law import UniformLaw
@@ -16,6 +16,7 @@ from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables import health_json, health_text
 from unclump.tables.files import BadRow
 from unclump.tables.groups import Group
+from unclump.tables.rows import Rows
 from unclump.tables.verdict import Verdict
 
 _FINGERPRINT_ROWS = 64
@@ -124,9 +125,8 @@ class Health:
         return health_text.as_text(self)
 
 
-def fingerprint(points: Float[Tensor, "n d"]) -> str:
+def fingerprint(table: Rows) -> str:
     """A digest of the shape, the dtype and up to 64 rows of a table."""
-    n = len(points)
-    rows = points[torch.arange(min(n, _FINGERPRINT_ROWS)) * n // min(n, _FINGERPRINT_ROWS)].contiguous()
-    content = f"{tuple(points.shape)} {points.dtype}".encode() + rows.view(torch.uint8).numpy().tobytes()
+    rows = table.take(table.evenly(_FINGERPRINT_ROWS)).contiguous()
+    content = f"{(len(table), table.d)} {table.dtype}".encode() + rows.view(torch.uint8).numpy().tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()

@@ -1,5 +1,6 @@
 """Groups of rows that are equal or nearly equal."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -31,7 +32,7 @@ def groups_of_labels(labels: Int[Tensor, " n"], nearest: Float[Tensor, " n"]) ->
     return sorted(groups, key=lambda group: (-len(group.rows), group.angle))
 
 
-def not_all_equal(clumps: list[Group], duplicates: list[Group]) -> list[Group]:
+def not_all_equal(clumps: Sequence[Group], duplicates: Sequence[Group]) -> list[Group]:
     """Return the clumps that are not just a group of equal rows."""
     equal = {frozenset(group.rows) for group in duplicates}
     return [group for group in clumps if frozenset(group.rows) not in equal]

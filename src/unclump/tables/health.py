@@ -33,7 +33,9 @@ from scipy import stats
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_count, check_generator, check_table
+from unclump._arrays import as_tensor
+from unclump._checks import check_count, check_generator
+from unclump.distributed.ranks import Gather, check_gather
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of
 from unclump.measures.isotropic_law import IsotropicLaw
@@ -47,9 +49,11 @@ from unclump.measures.uniformity_tests import (
 )
 from unclump.tables.equal_rows import equal_rows
 from unclump.tables.findings import Health, fingerprint
+from unclump.tables.gathered import gather_frequencies, gather_names, gather_rows
 from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
+from unclump.tables.rows import Rows
 from unclump.tables.sources import as_table
 from unclump.tables.survey import Survey, survey
 from unclump.tables.verdict import Evidence, Verdict, verdict
@@ -70,6 +74,8 @@ def health(
     exact: bool = False,
     sample: int | None = None,
     generator: torch.Generator | None = None,
+    gather: Gather = False,
+    device: torch.device | str | None = None,
     progress: bool = False,
 ) -> Health:
     """Measure a table: duplicates, clumps, angles, cone, rank, hubness, tests, and a verdict.
@@ -87,6 +93,11 @@ def health(
         sample: Search for the neighbours of so many rows; None is all up to 1.5e12 / (n d) rows, and a sample of 6e11 /
             (n d), but at least 2048, of more.
         generator: For the sample, and for p-values simulated for fewer than 20 rows; None for a new one with seed 0.
+        gather: True, a process group or `Shards`: `points`, a tensor or an array, names and frequencies are those of
+            this rank's rows, perhaps none, of one table, and all ranks return the health of the whole table. They
+            communicate through the CPU, as gloo does. A sampled table stays where it is; without a sample every rank
+            takes all rows.
+        device: Where neighbours are searched for; None for the CPU, which does all else.
         progress: Show a progress bar on stderr.
 
     Example:
@@ -97,45 +108,47 @@ def health(
         >>> print(result.verdict)
         duplicates: 2 rows are equal, in 1 group
     """
-    table = as_table(points, sentences=sentences)
-    points, names = table.points, table.names if names is None else names
-    check_table(points, at_least=2)
+    check_gather(gather)
     check_generator(generator)
+    if gather is False:
+        table = as_table(points, sentences=sentences)
+        points, names = table.points, table.names if names is None else names
     if sample is not None:
         check_count("sample", sample, at_least=2)
         if exact:
             raise ValueError("expected exact or a sample, got both; choose one")
-    frequencies = _check_frequencies(frequencies, len(points))
-    points = points.detach().cpu()
-    n, d = points.shape
-    k = min(_NEIGHBOURS, n - 1)
-    if names is not None and len(names) != n:
-        raise ValueError(f"expected {n} names, one for each row, got {len(names)}")
     generator = generator or torch.Generator().manual_seed(0)
-    rows = make_plan(n, d, exact=exact, sample=sample).sample(generator)
-    seen = survey(points, names=names, sampled=rows, k=k, progress=progress)
+    rows = gather_rows(as_tensor(points), gather, exact, sample, generator)
+    names, frequencies = gather_names(names, rows), gather_frequencies(frequencies, rows)
+    device = None if device is None else torch.device(device)
+    n, d = len(rows), rows.d
+    if n <= d:  # few, and their moments are kept as rows
+        rows = Rows(rows.take(torch.arange(n)))
+    k = min(_NEIGHBOURS, n - 1)
+    sampled = make_plan(n, d, exact=exact, sample=sample).sample(generator)
+    seen = survey(rows, names=names, sampled=sampled, k=k, device=device, progress=progress)
     numbers, bad = seen.numbers, seen.bad
     n = len(numbers)
     if n < 2:
         raise ValueError(
-            f"expected at least 2 rows with a direction, got {n} of {len(points)}; the others are NaN, infinite or zero"
+            f"expected at least 2 rows with a direction, got {n} of {len(rows)}; the others are NaN, infinite or zero"
         )
     k = min(k, n - 1)
     uniform, near = UniformLaw(n, d), duplicate_angle(n, d)
-    equal = equal_rows(points, numbers, seen.hashes)
+    equal = equal_rows(rows, numbers, seen.hashes)
     mean = seen.unit.mean
     if seen.sample is not None and len(seen.sample.numbers) < 2:
         raise ValueError(f"expected 2 sampled rows with a direction, got {len(seen.sample.numbers)}; sample more rows")
     if seen.sample is None:
-        around = of_all_rows(points, numbers, mean, k=k, within=near, progress=progress)
+        around = of_all_rows(rows, numbers, mean, k=k, within=near, device=device, progress=progress)
     else:
-        around = of_sample(points, numbers, mean, seen.sample, k=k, within=near, equal=equal)
-    duplicates = [Group(rows, 0.0) for rows in equal]
+        around = of_sample(rows, numbers, mean, seen.sample, k=k, within=near, equal=equal)
+    duplicates = [Group(group, 0.0) for group in equal]
     resultant = vector_norm(mean).item()
     mean_cosine = cosine_of_sum(n * mean, n).item()
     spectrum = seen.unit.singular_values() / math.sqrt(n)
     centred_rank = rank_of(seen.unit.centred_singular_values()).item()
-    tests = _tests(points, seen, generator)
+    tests = _tests(rows, seen, generator)
     median, average = float(np.median(around.nearest_angles)), around.nearest_angles.mean().item()
     norm_correlation, norm_variation = _compare_norms(seen.norms, numbers, frequencies)
     facts = Evidence(
@@ -162,9 +175,9 @@ def health(
         norm_variation=norm_variation,
     )
     return Health(
-        n=len(points),
+        n=len(rows),
         d=d,
-        dtype=str(points.dtype).removeprefix("torch."),
+        dtype=str(rows.dtype).removeprefix("torch."),
         bad_rows=bad,
         duplicates=tuple(duplicates),
         clumps=tuple(around.clumps),
@@ -197,20 +210,8 @@ def health(
         spectrum=spectrum,
         sampled=around.sampled,
         intervals=around.intervals,
-        fingerprint=fingerprint(points),
+        fingerprint=fingerprint(rows),
     )
-
-
-def _check_frequencies(
-    frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None, n: int
-) -> Float64[Tensor, " n"]:
-    """Return the frequencies, or numbers that fall with the row where none are given."""
-    if frequencies is None:
-        return -torch.arange(n, dtype=torch.float64)
-    frequencies = torch.as_tensor(frequencies).double()
-    if frequencies.shape != (n,) or not bool(frequencies.isfinite().all()):
-        raise ValueError(f"expected {n} finite frequencies, one for each row, got shape {tuple(frequencies.shape)}")
-    return frequencies
 
 
 def _compare_norms(
@@ -224,12 +225,12 @@ def _compare_norms(
     return float(centred[0] @ centred[1]) / deviations if deviations > 0 else 0.0, variation
 
 
-def _tests(points: Float[Tensor, "m d"], seen: Survey, generator: torch.Generator) -> dict[str, UniformityTest]:
+def _tests(rows: Rows, seen: Survey, generator: torch.Generator) -> dict[str, UniformityTest]:
     """Return the tests of the rows with a direction, by their moments; of few rows by simulation."""
-    n, d = len(seen.numbers), points.shape[1]
+    n, d = len(seen.numbers), rows.d
     if n >= _LIMIT_LAW_ROWS:
         return {"rayleigh": rayleigh_of_mean(seen.unit.mean, n), "bingham": bingham_of_gram(seen.unit.gram(), n, d)}
-    x = points[seen.numbers]
+    x = rows.take(seen.numbers)
     return {
         "rayleigh": rayleigh_test(x, simulations=_SIMULATIONS, generator=generator),
         "bingham": bingham_test(x, simulations=_SIMULATIONS, generator=generator),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from unclump._text import sanitise
-from unclump.tables.groups import Group
+from unclump.tables.groups import Group, not_all_equal
 from unclump.tables.verdict import count
 
 if TYPE_CHECKING:
@@ -26,23 +26,25 @@ def as_text(health: "Health") -> str:
         ("spherical variance", f"{health.spherical_variance:.4f}", f"{law.spherical_variance:.4f}  limit law"),
         ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
         ("mean angle to the mean", _degrees(health.cone_angle), f"{_degrees(law.mean_angle_to_mean)}  limit law"),
-        ("effective rank", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
-        ("... about the mean", f"{health.centred_rank:.1f}", ""),
-        ("... with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
+        ("effective rank of the directions", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
+        ("effective rank less the mean", f"{health.centred_rank:.1f}", ""),
+        ("effective rank with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
         ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
         ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
         *([(f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", "")] if health.hubness is not None else []),
         ("largest hub, share of rows", f"{health.largest_hub:.2%}", ""),
         *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
         ("constant dimensions", str(len(health.dead_dimensions)), ""),
-        ("norms, deviation / mean", f"{health.norm_variation:.3f}", ""),
-        ("norms, rank correlation with frequency", f"{health.norm_correlation:.2f}", ""),
+        ("deviation of the norms / their mean", f"{health.norm_variation:.3f}", ""),
+        ("rank correlation of norm and frequency", f"{health.norm_correlation:.2f}", ""),
         *(
             (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
             for name, test in health.tests.items()
         ),
     ]
     width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
+    nearly_equal = not_all_equal(health.clumps, health.duplicates)  # those of equal rows alone are listed above
+    beside = "other " if health.duplicates else ""
     table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _align_last_column(rows)]
     return "\n".join(
         [
@@ -51,7 +53,7 @@ def as_text(health: "Health") -> str:
             *_format_sample(health),
             *_format_bad_rows(health),
             *_format_groups("exact duplicates", health.duplicates, health.names),
-            *_format_groups(f"near duplicates, closer than {near}", health.clumps, health.names),
+            *_format_groups(f"{beside}near duplicates, closer than {near}", nearly_equal, health.names),
             *_format_structure(health),
             f"verdict: {health.verdict}",
         ]

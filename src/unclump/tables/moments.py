@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from unclump.distributed.ranks import Alone
 from unclump.measures.spectrum import eigenvalues
 
 _ROUNDING = 64  # of a coordinate, in units of the precision
@@ -50,6 +51,13 @@ class Moments:
             self._rows.append(moved)
         else:
             self._products.addmm_(moved.mT, moved)
+
+    def add_other_ranks(self, ranks: Alone) -> None:
+        """Add the sums of the other ranks, which have the same centre; of fewer rows than dimensions there are none."""
+        if ranks.size > 1:
+            assert not self._keep_rows
+            self.n = int(ranks.sum(torch.tensor(self.n)))
+            self._sum, self._squares, self._products = map(ranks.sum, (self._sum, self._squares, self._products))
 
     @property
     def mean(self) -> Float64[Tensor, " d"]:

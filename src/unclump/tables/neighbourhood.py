@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float64, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
@@ -16,6 +16,7 @@ from unclump.measures.rows import directions
 from unclump.ops.project import project
 from unclump.tables.groups import Group, groups_of_labels, renumber
 from unclump.tables.neighbours import neighbours
+from unclump.tables.rows import BLOCK, Rows
 from unclump.tables.sampled_search import (
     Interval,
     estimate_hubness,
@@ -23,7 +24,8 @@ from unclump.tables.sampled_search import (
     mean_interval,
     median_interval,
 )
-from unclump.tables.survey import BLOCK, Sample
+from unclump.tables.sign_hashes import candidates
+from unclump.tables.survey import Sample
 
 _TELLING = 4.0  # width of the interval beyond which an estimate of hubness is not given
 _MEASURED = 3  # of a sampled row's nearest by single precision, how many are measured in double
@@ -59,18 +61,19 @@ class Neighbourhood:
 
 
 def of_all_rows(
-    points: Float[Tensor, "m d"],
+    rows: Rows,
     numbers: Int[Tensor, " n"],
     mean: Float64[Tensor, " d"],
     *,
     k: int,
     within: float,
+    device: torch.device | None,
     progress: bool,
 ) -> Neighbourhood:
-    """Search for the neighbours of all rows of these numbers, in double precision."""
+    """Search for the neighbours of all rows of these numbers; every rank takes all rows, and searches for a share."""
     n = len(numbers)
-    x = directions(points if n == len(points) else points[numbers])
-    found = neighbours(x, k=k, within=within, progress=progress)
+    x = directions(rows.local if rows.ranks.size == 1 and n == len(rows) else rows.take(numbers))
+    found = neighbours(x, k=k, within=within, ranks=rows.ranks, device=device, progress=progress)
     clumps = groups_of_labels(found.clump, found.nearest_angle)
     occurrences = torch.bincount(found.index.flatten(), minlength=n).double()
     outside = occurrences.clone()
@@ -88,7 +91,7 @@ def of_all_rows(
 
 
 def of_sample(
-    points: Float[Tensor, "m d"],
+    rows: Rows,
     numbers: Int[Tensor, " n"],
     mean: Float64[Tensor, " d"],
     sample: Sample,
@@ -100,12 +103,12 @@ def of_sample(
     """Conclude from the neighbours of sampled rows; near duplicates are those found by hashes and in the sample."""
     n, m = len(numbers), len(sample.numbers)
     index = sample.neighbours[:, :k]
-    x = project(points[sample.numbers].double())
+    x = project(rows.take(sample.numbers).double())
     angles = torch.stack(
-        [angle(x, project(points[column].double())) for column in index[:, :_MEASURED].unbind(dim=1)], dim=1
+        [angle(x, project(rows.take(column).double())) for column in index[:, :_MEASURED].unbind(dim=1)], dim=1
     )
     nearest_angles, cone = angles.amin(dim=1), _angles_to_mean(x, mean)
-    pairs, pair_angles = _near_pairs(points, numbers, sample, angles, within)
+    pairs, pair_angles = _near_pairs(rows, numbers, sample, angles, within)
     clumps = _join(pairs, pair_angles, equal)
     rows_in_clumps = torch.tensor([row for group in clumps for row in group.rows], dtype=torch.long)
     hubness, (low, high) = estimate_hubness(index, n)
@@ -138,14 +141,14 @@ def _angles_to_mean(x: Float64[Tensor, "m d"], mean: Float64[Tensor, " d"]) -> F
 
 
 def _near_pairs(
-    points: Tensor, numbers: Int[Tensor, " n"], sample: Sample, angles: Float64[Tensor, "m c"], within: float
+    rows: Rows, numbers: Int[Tensor, " n"], sample: Sample, angles: Float64[Tensor, "m c"], within: float
 ) -> tuple[Int[Tensor, "pairs 2"], Float64[Tensor, " pairs"]]:
     """Pairs of near duplicates by number, and their angles, measured in double precision."""
     near = angles <= within
     near_rows = sample.numbers.unsqueeze(1).expand_as(near)[near]
     pairs, found = [torch.stack([near_rows, sample.neighbours[:, : angles.shape[1]][near]], dim=1)], [angles[near]]
-    for some in torch.split(numbers[sample.hashes.candidates()], max(1, BLOCK // points.shape[1])):
-        between = angle(*(project(points[side].double()) for side in some.unbind(dim=1)))
+    for some in torch.split(numbers[candidates(sample.hashes)], max(1, BLOCK // rows.d)):
+        between = angle(*(project(rows.take(side).double()) for side in some.unbind(dim=1)))
         pairs.append(some[between <= within])
         found.append(between[between <= within])
     return torch.cat(pairs), torch.cat(found)

@@ -7,6 +7,7 @@ apart are searched again in double, and so are those with more neighbours within
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int
 from scipy.sparse import coo_array
@@ -14,6 +15,7 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from tqdm import tqdm
 
+from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle
 from unclump.ops.blocks import block_entries
 from unclump.ops.nearest import nearest, nearest_of_rows
@@ -38,20 +40,41 @@ class Neighbours:
     clump: Int[Tensor, " n"]
 
 
-def neighbours(x: Float64[Tensor, "n d"], *, k: int, within: float, progress: bool = False) -> Neighbours:
+def neighbours(
+    x: Float64[Tensor, "n d"],
+    *,
+    k: int,
+    within: float,
+    ranks: Alone | None = None,
+    device: torch.device | None = None,
+    progress: bool = False,
+) -> Neighbours:
     """The k nearest neighbours of points on the sphere, 1 <= k < n, and clumps of those within an angle.
 
     Memory is O(n (d + k)), beside a block of pairs.
+
+    Args:
+        x: The points, on the CPU; of several ranks all points on each of them, of which each searches for its share.
+        k: How many.
+        within: The angle, in radians.
+        ranks: The processes that share the search; None for this one alone.
+        device: Where the search runs; what it finds is measured on the CPU, in double precision.
+        progress: Show a bar on stderr.
     """
-    n, clumps = len(x), _Clumps(x, within)
-    index, nearest_angle = torch.empty(n, k, dtype=torch.long), torch.empty(n, dtype=torch.float64)
-    table = x if x.shape[1] <= _WIDE_UP_TO else x.float()
+    n, clumps, ranks = len(x), _Clumps(x, within), ranks or Alone([len(x)])
+    index, nearest_angle = torch.zeros(n, k, dtype=torch.long), torch.zeros(n, dtype=torch.float64)
+    on_cpu = device is None or device.type == "cpu"
+    table = x if on_cpu and x.shape[1] <= _WIDE_UP_TO else x.float().to(device)
+    share = torch.arange(n * ranks.rank // ranks.size, n * (ranks.rank + 1) // ranks.size)
     rounding = _ROUNDING * torch.finfo(table.dtype).eps * (table - table.mean(dim=0)).square().sum(dim=1).max().item()
     reach = (2 * math.sin(within / 2)) ** 2  # as a squared chord
-    with tqdm(total=n, disable=not progress, unit="row", unit_scale=True) as bar:
-        for rows in torch.split(torch.arange(n), max(1, _BLOCK // (k * x.shape[1]))):
+    with tqdm(total=len(share), disable=not progress, unit="row", unit_scale=True) as bar:
+        for rows in torch.split(share, max(1, _BLOCK // (k * x.shape[1]))):
+            if len(rows) == 0:  # more ranks than points
+                break
             first = int(rows[0])
-            index[rows], r2 = nearest(table[rows], table, k=k, itself=first)
+            found = nearest(table[first : first + len(rows)], table, k=k, itself=first)
+            index[rows], r2 = (part.cpu() for part in found)
             if k < n - 1:
                 nearer = r2[:, 0] + 2 * rounding
                 unclear = ((r2[:, -1] <= nearer) & (r2[:, 0] > 0)) | (r2[:, -1] <= reach + rounding)
@@ -62,7 +85,7 @@ def neighbours(x: Float64[Tensor, "n d"], *, k: int, within: float, progress: bo
             nearest_angle[rows] = angles.amin(dim=1)
             clumps.join(rows, index[rows], angles)
             bar.update(len(rows))
-    return Neighbours(index, nearest_angle, clumps.labels())
+    return Neighbours(ranks.sum(index), ranks.sum(nearest_angle), clumps.labels(ranks))
 
 
 class _Clumps:
@@ -94,9 +117,19 @@ class _Clumps:
         slack = _ROUNDING * torch.finfo(torch.float64).eps
         return self.x[rows] @ self.x.mT >= math.cos(self.within) - slack
 
-    def labels(self) -> Int[Tensor, " n"]:
-        """The clump of every point."""
-        n = len(self.x)
-        first, second = torch.cat([*self._pairs, torch.stack([torch.arange(n), self._merged])], dim=1).numpy()
-        graph = coo_array((torch.ones(len(first), dtype=torch.bool).numpy(), (first, second)), shape=(n, n))
+    def labels(self, ranks: Alone) -> Int[Tensor, " n"]:
+        """The clump of every point, by the joins of all ranks."""
+        pairs = torch.cat([*self._pairs, torch.stack([torch.arange(len(self.x)), self._merged])], dim=1)
+        labels = self._components(pairs)
+        if ranks.size == 1:
+            return labels
+        firsts = torch.zeros(ranks.size, len(labels), dtype=torch.long)  # of each point's clump, by each rank
+        firsts[ranks.rank] = torch.from_numpy(np.unique(labels.numpy(), return_index=True)[1])[labels]
+        firsts = ranks.sum(firsts)
+        return self._components(torch.stack([torch.arange(len(labels)).expand_as(firsts), firsts]).flatten(1))
+
+    def _components(self, pairs: Int[Tensor, "2 pairs"]) -> Int[Tensor, " n"]:
+        """A number for every point, the same for points that pairs connect."""
+        n, (first, second) = len(self.x), pairs.numpy()
+        graph = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
         return torch.from_numpy(connected_components(graph, directed=False)[1]).long()

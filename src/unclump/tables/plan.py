@@ -12,7 +12,7 @@ import torch
 
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
-from unclump.tables.survey import BLOCK
+from unclump.tables.rows import BLOCK
 
 ALL_ROWS = 1.5e12  # multiplications up to which all rows are searched for
 SAMPLED = 6e11  # multiplications for the neighbours of a sample
@@ -52,7 +52,7 @@ class Plan:
         always = _PROCESS + 8 * 8 * BLOCK + 4 * 8 * self.d**2
         if self.is_exact:
             return always + self.n * (12 * self.d + 128)
-        return always + self.n * 64 + self.searched * (12 * self.d + 512)
+        return always + self.n * 80 + self.searched * (12 * self.d + 512)
 
     def seconds(self) -> float:
         """The time that measuring takes, about, from short trials on this machine."""

@@ -13,10 +13,15 @@ import math
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int
+from jaxtyping import Float, Float64, Int
 from torch import Tensor
+from tqdm import tqdm
 
+from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
+from unclump.ops.project import project
+from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.skewness import skewness_of
 
 Interval = tuple[float, float]
 
@@ -28,26 +33,65 @@ class SampledSearch:
     """The k nearest of some rows, in a table of directions.
 
     Args:
-        x: The directions of the sampled rows.
+        x: The directions of the sampled rows, on the device where the table is searched.
         numbers: Their numbers.
         k: How many neighbours.
     """
 
-    def __init__(self, x: Float32[Tensor, "m d"], numbers: Int[Tensor, " m"], k: int) -> None:
+    def __init__(self, x: Float[Tensor, "m d"], numbers: Int[Tensor, " m"], k: int) -> None:
         self._x, self._numbers, self._k = x, numbers, k
-        self._index = torch.full((len(x), k + 1), -1)
-        self._r2 = torch.full((len(x), k + 1), math.inf)
+        self._index = torch.full((len(x), k + 1), -1, device=x.device)
+        self._r2 = x.new_full((len(x), k + 1), math.inf)
 
-    def add(self, table: Float32[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
+    def add(self, table: Float[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
         """Search a block of directions, which are the rows of these numbers."""
-        k = min(self._k + 1, len(table))
-        index, r2 = nearest(self._x, table, k=k)
-        r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
-        self._index, self._r2 = torch.cat([self._index, numbers[index]], dim=1).gather(1, order), r2
+        index, r2 = nearest(self._x, table.to(self._x.device), k=min(self._k + 1, len(table)))
+        self._keep_nearest(numbers.to(self._x.device)[index], r2)
+
+    def merge(self, ranks: Alone) -> None:
+        """Go on with what the searches of all ranks found, each in its own rows."""
+        if ranks.size > 1:
+            index, r2 = (_of_all(part, ranks) for part in (self._index, self._r2))
+            self._index, self._r2 = index[0], r2[0]
+            self._keep_nearest(torch.cat(index[1:], dim=1), torch.cat(r2[1:], dim=1))
+
+    def _keep_nearest(self, index: Int[Tensor, "m a"], r2: Float[Tensor, "m a"]) -> None:
+        """Keep the nearest of those found so far and of these."""
+        self._r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
+        self._index = torch.cat([self._index, index], dim=1).gather(1, order)
 
     def neighbours(self) -> Int[Tensor, "m k"]:
         """The numbers of the nearest others, nearest first."""
-        return without_itself(self._index, self._numbers)
+        return without_itself(self._index.cpu(), self._numbers)
+
+
+def nearest_in_table(
+    rows: Rows,
+    numbers: Int[Tensor, " n"],
+    chosen: Int[Tensor, " m"],
+    *,
+    k: int,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
+    progress: bool = False,
+) -> Int[Tensor, "m k"]:
+    """The numbers of the k nearest others of chosen rows, nearest first, among the rows of these numbers.
+
+    A block of rows is in memory at a time, beside the chosen ones and their neighbours.
+    """
+    search = SampledSearch(project(rows.take(chosen).double()).to(device, dtype), chosen, k)
+    with tqdm(total=len(numbers), desc="neighbours", unit="row", disable=not progress, leave=False) as bar:
+        for some in torch.split(numbers, max(1, BLOCK // rows.d)):
+            search.add(project(rows.take(some).double()).to(dtype), some)
+            bar.update(len(some))
+    return search.neighbours()
+
+
+def _of_all(part: Tensor, ranks: Alone) -> tuple[Tensor, ...]:
+    """What each rank has, of the same shape."""
+    parts = torch.zeros(ranks.size, *part.shape, dtype=part.dtype)
+    parts[ranks.rank] = part
+    return ranks.sum(parts).to(part.device).unbind()
 
 
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:
@@ -68,9 +112,7 @@ def _skewness(index: Int[Tensor, "m k"], n: int) -> float:
     for r in range(3):
         falling, scale = falling * (counts - r), scale * (n - r) / max(m - r, 1)
         powers.append(falling.sum().item() / n * scale)
-    first, second, third = powers[0], powers[1] + powers[0], powers[2] + 3 * powers[1] + powers[0]
-    variance = second - first**2
-    return (third - 3 * first * second + 2 * first**3) / variance**1.5 if variance > 0 else 0.0
+    return float(skewness_of(powers[0], powers[1] + powers[0], powers[2] + 3 * powers[1] + powers[0]))
 
 
 def estimate_largest_hub(index: Int[Tensor, "m k"], excluded: Int[Tensor, " e"]) -> tuple[float, Interval]:

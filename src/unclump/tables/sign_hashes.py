@@ -15,38 +15,34 @@ import torch
 from jaxtyping import Float32, Float64, Int, UInt32
 from torch import Tensor
 
-_TABLES, _BITS = 4, 32
+TABLES, _BITS = 4, 32
 _FEW_FLIPS = 8  # bits of the other tables on which near duplicates may differ: half a bit is expected at one degree
 _ALL_PAIRS = 32  # rows with the same hash up to which all pairs are candidates; of more, chains
 _NEXT = 8  # how many of the following rows of a chain are candidates
 
 
-class SignHashes:
-    """Hashes of n rows that come block by block.
+class SignHash:
+    """The sides of random hyperplanes on which directions lie.
 
     Args:
-        n: How many rows may come.
         centre: The point through which the hyperplanes go.
     """
 
-    def __init__(self, n: int, centre: Float64[Tensor, " d"]) -> None:
+    def __init__(self, centre: Float64[Tensor, " d"]) -> None:
         generator = torch.Generator().manual_seed(0)
-        self._normals = torch.randn(len(centre), _TABLES * _BITS, generator=generator)
+        self._normals = torch.randn(len(centre), TABLES * _BITS, generator=generator)
         self._offsets = centre.float() @ self._normals
-        self._hashes, self._filled = np.empty((_TABLES, n), dtype=np.uint32), 0
 
-    def add(self, x: Float32[Tensor, "k d"]) -> None:
+    def __call__(self, x: Float32[Tensor, "n d"]) -> UInt32[np.ndarray, "n tables"]:
         """Hash a block of directions."""
-        sides = x @ self._normals > self._offsets  # (k, tables x bits)
-        packed = np.packbits(sides.numpy(), axis=1).view(np.uint32)  # (k, tables)
-        self._hashes[:, self._filled : self._filled + len(x)] = packed.T
-        self._filled += len(x)
+        sides = x @ self._normals > self._offsets  # (n, tables x bits)
+        return np.packbits(sides.numpy(), axis=1).view(np.uint32)
 
-    def candidates(self) -> Int[Tensor, "pairs 2"]:
-        """Pairs of rows, in the order in which they came, that may be near duplicates."""
-        hashes = self._hashes[:, : self._filled]
-        pairs = [_few_flips(hashes, _pairs_of_equal(one)) for one in hashes]
-        return torch.from_numpy(np.unique(np.concatenate(pairs), axis=0))
+
+def candidates(hashes: UInt32[np.ndarray, "n tables"]) -> Int[Tensor, "pairs 2"]:
+    """Pairs of rows with these hashes that may be near duplicates."""
+    pairs = [_few_flips(hashes, _pairs_of_equal(one.copy())) for one in hashes.T]
+    return torch.from_numpy(np.unique(np.concatenate(pairs), axis=0))
 
 
 def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 2"]:
@@ -65,10 +61,10 @@ def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 
     return np.sort(np.concatenate(pairs), axis=1)
 
 
-def _few_flips(hashes: UInt32[np.ndarray, "tables n"], pairs: Int[np.ndarray, "pairs 2"]) -> Int[np.ndarray, "some 2"]:
+def _few_flips(hashes: UInt32[np.ndarray, "n tables"], pairs: Int[np.ndarray, "pairs 2"]) -> Int[np.ndarray, "some 2"]:
     """Those of the pairs that differ in few bits of all tables."""
     flips = np.zeros(len(pairs), dtype=np.int64)
-    for one in hashes:
+    for one in hashes.T:
         differing = (one[pairs[:, 0]] ^ one[pairs[:, 1]]).view(np.uint8).reshape(-1, 4)
         flips += _BITS_OF_BYTE[differing].sum(axis=1, dtype=np.int64)
     return pairs[flips <= _FEW_FLIPS]

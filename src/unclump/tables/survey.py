@@ -1,7 +1,8 @@
 """One pass over a table: rows without a direction, norms, moments, hashes; with a sample, its neighbours in the table.
 
-A block of rows is in memory at a time, in double precision; beside it two d x d matrices, and 24 bytes a row, or 40
-with a sample. Files that are memory-mapped are never read whole.
+A block of rows is in memory at a time, in double precision; beside it two d x d matrices, and 25 bytes a row, or 41
+with a sample. Files that are memory-mapped are never read whole. Of a table that is spread over processes each passes
+over its own rows; sums, and what there is of every row, are those of all.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float64, Int, UInt64
+from jaxtyping import Float64, Int, UInt32, UInt64
 from torch import Tensor
 from torch.linalg import vector_norm
 from tqdm import tqdm
@@ -18,11 +19,12 @@ from unclump.ops.project import project
 from unclump.tables.equal_rows import hash_rows
 from unclump.tables.files._table import BadRow, faulty_rows
 from unclump.tables.moments import Moments
+from unclump.tables.rows import Rows, without
 from unclump.tables.sampled_search import SampledSearch
-from unclump.tables.sign_hashes import SignHashes
+from unclump.tables.sign_hashes import TABLES, SignHash
 
-BLOCK = 2**21  # numbers of a block
 _PILOT = 1024  # rows whose mean is the point about which moments are summed
+_FAULTS = ("", "NaN", "infinite", "zero")
 
 
 @dataclass(frozen=True)
@@ -32,12 +34,12 @@ class Sample:
     Attributes:
         numbers: The numbers of the sampled rows that have a direction.
         neighbours: The numbers of their nearest others.
-        hashes: Of all rows that have a direction, for near duplicates.
+        hashes: The sign hashes of all rows that have a direction, for near duplicates.
     """
 
     numbers: Int[Tensor, " m"]
     neighbours: Int[Tensor, "m k"]
-    hashes: SignHashes
+    hashes: UInt32[np.ndarray, "n tables"]
 
 
 @dataclass(frozen=True)
@@ -70,62 +72,60 @@ class Survey:
 
 
 def survey(
-    points: Float[Tensor, "n d"],
+    rows: Rows,
     *,
     names: Sequence[str] | None = None,
     sampled: Int[Tensor, " m"] | None = None,
     k: int = 1,
+    device: torch.device | None = None,
     progress: bool = False,
 ) -> Survey:
-    """Pass over a table once; search it for the k nearest of the rows that are sampled, if any."""
-    n, d = points.shape
-    pilot = _directed(points, torch.arange(min(_PILOT, n)) * n // min(_PILOT, n))[0].double()
-    centres = [rows.mean(dim=0) if len(rows) else rows.new_zeros(d) for rows in (pilot, project(pilot))]
-    raw, unit = (Moments(centre, at_most=n) for centre in centres)
-    searches: list[tuple[SampledSearch, SignHashes]] = []
+    """Pass over a table once; search it, on the device, for the k nearest of the rows that are sampled, if any."""
+    n, ranks = len(rows.local), rows.ranks
+    pilot = rows.take_directed(rows.evenly(_PILOT))[0].double()
+    centres = [points.mean(dim=0) if len(points) else points.new_zeros(rows.d) for points in (pilot, project(pilot))]
+    raw, unit = (Moments(centre, at_most=len(rows)) for centre in centres)
+    searches: list[tuple[SampledSearch, SignHash]] = []
     if sampled is not None:
-        x, sampled = _directed(points, sampled)
-        searches = [(SampledSearch(project(x.double()).float(), sampled, k), SignHashes(n, centres[1]))]
-    bad: list[BadRow] = []
+        x, sampled = rows.take_directed(sampled)
+        search = SampledSearch(project(x.double()).float().to(device), sampled, k)
+        searches = [(search, SignHash(centres[1]))]
     # One buffer each: small tensors among the blocks would keep the allocator from reusing their space.
-    numbers, norms, hashes = torch.empty(n, dtype=torch.long), torch.empty(n, dtype=torch.float64), np.empty(n, "u8")
-    filled = 0
+    faults, norms = torch.zeros(n, dtype=torch.uint8), torch.zeros(n, dtype=torch.float64)
+    hashes, signs = np.zeros(n, np.uint64), np.zeros((n if searches else 0, TABLES), np.uint32)
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True, desc="rows") as bar:
-        for start in range(0, n, height := max(1, BLOCK // d)):
-            rows = points[start : start + height]
-            here = torch.arange(start, start + len(rows))
-            bar.update(len(rows))
-            if faults := faulty_rows(rows):
-                bad += [BadRow(start + row, names[start + row] if names else None, fault) for row, fault in faults]
-                good = _others(rows, faults)
-                rows, here = rows[good], here[good]
-            if len(rows) == 0:
+        for start, all_of_block in rows.blocks():
+            block, here = all_of_block, torch.arange(start, start + len(all_of_block))
+            bar.update(len(block))
+            if bad := faulty_rows(block):
+                for row, fault in bad:
+                    faults[start + row] = _FAULTS.index(fault)
+                good = without(len(block), bad)
+                block, here = block[good], here[good]
+            if len(block) == 0:
                 continue
-            wide = rows.double()
-            x, place = project(wide), slice(filled, filled := filled + len(rows))
-            numbers[place], norms[place], hashes[place] = here, vector_norm(wide, dim=1), hash_rows(rows)
+            wide = block.double()
+            x = project(wide)
+            norms[here], hashes[here.numpy()] = vector_norm(wide, dim=1), hash_rows(block)
             raw.add(wide)
             unit.add(x)
-            for search, signs in searches:
-                search.add(x.float(), here)
-                signs.add(x.float())
-    sample = [Sample(sampled, search.neighbours(), signs) for search, signs in searches if sampled is not None]
-    return Survey(
-        tuple(bad), numbers[:filled], norms[:filled], hashes[:filled], raw, unit, sample[0] if sample else None
-    )
-
-
-def _others(rows: Float[Tensor, "n d"], faults: list[tuple[int, str]]) -> Bool[Tensor, " n"]:
-    """Which rows have no fault."""
-    good = torch.ones(len(rows), dtype=torch.bool)
-    good[[row for row, _ in faults]] = False
-    return good
-
-
-def _directed(
-    points: Float[Tensor, "n d"], numbers: Int[Tensor, " a"]
-) -> tuple[Float[Tensor, "b d"], Int[Tensor, " b"]]:
-    """Those of these rows that have a direction, and their numbers."""
-    rows = points[numbers]
-    good = _others(rows, faulty_rows(rows))
-    return rows[good], numbers[good]
+            for search, sign_hash in searches:
+                search.add(x.float(), here + ranks.before)
+                signs[here.numpy()] = sign_hash(x.float())
+    raw.add_other_ranks(ranks)
+    unit.add_other_ranks(ranks)
+    faults, norms = ranks.rows(faults), ranks.rows(norms)
+    hashes = ranks.rows(torch.from_numpy(hashes.view(np.int64))).numpy().view(np.uint64)
+    numbers = (faults == 0).nonzero().flatten()
+    kept = slice(None) if len(numbers) == len(faults) else numbers  # no copy where all rows have a direction
+    sample = None
+    for search, _ in searches:
+        search.merge(ranks)
+        signs = ranks.rows(torch.from_numpy(signs.view(np.int32))).numpy().view(np.uint32)
+        assert sampled is not None
+        sample = Sample(sampled, search.neighbours(), signs[kept])
+    bad_rows = [
+        BadRow(row, None if names is None else names[row], _FAULTS[faults[row]])
+        for row in faults.nonzero().flatten().tolist()
+    ]
+    return Survey(tuple(bad_rows), numbers, norms[kept], hashes[kept], raw, unit, sample)

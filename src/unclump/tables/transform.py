@@ -17,9 +17,9 @@ from unclump._checks import check_choice, check_count, check_generator, check_nu
 from unclump._precision import exact_products, full_precision
 from unclump.objectives import Sliced
 from unclump.tables import transform_files
+from unclump.tables.transform_covariance import check_rows_to_fit, estimate_covariance, row_blocks
 from unclump.tables.transform_learned import learn, sample_rows, soften
 from unclump.tables.transform_maps import Affine, closed_form
-from unclump.tables.transform_moments import check_rows_to_fit, moments, row_blocks
 
 METHODS = ("centre", "all_but_the_top", "whiten", "learn")
 _STEPS = 300
@@ -112,6 +112,15 @@ class Isotropy:
             x: Of shape (m, d), with as many dimensions as the map; m may be any number.
             progress: Show a bar on stderr.
         """
+        self.check_dimensions(x)
+        first = as_tensor(x[:0])
+        result = torch.empty(x.shape, dtype=first.dtype, device=first.device)
+        for start, block in row_blocks(x, progress=progress):
+            result[start : start + len(block)] = self._map(block)
+        return like(result, x)
+
+    def check_dimensions(self, x: Table) -> None:
+        """Raise unless the map is fitted, and `x` is rows in as many dimensions."""
         d = len(self.affine.shift)
         check_rows_to_fit(x, at_least=0)
         if x.shape[1] != d:
@@ -119,11 +128,6 @@ class Isotropy:
                 f"expected rows in {d} dimensions, those of the map, got shape {tuple(x.shape)}; "
                 "apply it to vectors of the model that the table is from"
             )
-        first = as_tensor(x[:0])
-        result = torch.empty(x.shape, dtype=first.dtype, device=first.device)
-        for start, block in row_blocks(x, progress=progress):
-            result[start : start + len(block)] = self._map(block)
-        return like(result, x)
 
     def fit_transform(self, x: Table, *, progress: bool = False) -> Table:
         """Find the map for a table, and apply it to the same table."""
@@ -161,7 +165,7 @@ class Isotropy:
         if self.method != "learn":
             return closed_form(
                 self.method,
-                moments(x, progress=progress),
+                estimate_covariance(x, progress=progress),
                 self.strength,
                 directions=self.directions,
                 shrinkage=self.shrinkage,

@@ -5,9 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from unclump._arrays import Floats
 from unclump._precision import full_precision
+from unclump.tables.transform_covariance import check_enough, row_blocks
 from unclump.tables.transform_maps import Affine
-from unclump.tables.transform_moments import Rows, check_enough, row_blocks
 
 _BATCH = 2048  # rows in a step
 _MOST_ROWS = 2**17  # from which the batches are drawn
@@ -53,7 +54,7 @@ def soften(full: Affine, strength: float) -> Affine:
     return Affine(strength * full.shift, identity + strength * (full.matrix - identity))
 
 
-def sample_rows(x: Rows, generator: torch.Generator) -> Float[Tensor, "m d"]:
+def sample_rows(x: Tensor | Floats, generator: torch.Generator) -> Float[Tensor, "m d"]:
     """Rows to learn from, on the CPU, without those of zeros: all, or a random choice of a large table."""
     n = x.shape[0]
     keep = torch.ones(n, dtype=torch.bool)

@@ -135,7 +135,7 @@ def test_json_numbers_are_as_wide_as_they_need(numbers, dtype, tmp_path):
         ('{"v": [1, 2]}\n{"v": [1, 1' + "0" * 400 + "]}", "line 2: a number is out of range"),
         ("[" * 10**5, "line 1 is not valid JSON"),
         ('{"v": [1, 2], "w": [3, 4]}\n', "holds several tables; pick one with tensor=...: 'v' float64 (1, 2), 'w'"),
-        ('{"v": [1, 2]}', "got 1 x 2"),
+        ('{"v": [1]}', "got 1 x 1"),
         ('{"a": "b"}', "holds no floating-point table of shape (n, d); it holds 'a' str (1,)"),
         ("", "holds no floating-point table"),
     ],

@@ -1,6 +1,7 @@
 """What is written is read back to the last bit: numbers, dtype, names, order, and all else the file held."""
 
 import csv
+import dataclasses
 import json
 import zipfile
 
@@ -45,6 +46,50 @@ def test_text_keeps_every_bit_and_name(suffix, dtype, awkward, tmp_path):
     back = uc.load(tmp_path / f"table{suffix}")
     assert bits(back.points) == bits(table.points)
     assert back.names == table.names
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".safetensors", ".parquet", ".txt", ".bin", ".csv", ".tsv"])
+def test_a_single_row_is_a_table(suffix, tmp_path):
+    names = None if suffix in {".npy", ".safetensors"} else ["query"]
+    table = Table(torch.tensor([[0.25, -1.5, 3.0]]), names)
+    uc.save(tmp_path / f"one{suffix}", table)
+    back = uc.load(tmp_path / f"one{suffix}")
+    assert bits(back.points) == bits(table.points)
+    assert back.names == names
+    with pytest.raises(ValueError, match=r"n >= 2"):
+        uc.health(back.points)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".pt", ".safetensors", ".parquet", ".txt", ".bin", ".csv", ".tsv"])
+@pytest.mark.parametrize("is_new", [True, False], ids=["new", "read"])
+def test_rows_are_converted_a_block_at_a_time(suffix, is_new, tmp_path, monkeypatch):
+    monkeypatch.setattr("unclump.tables.files._writing.BLOCK", 7 * 3 * 4)
+    monkeypatch.setattr("unclump.tables.files.parquet._GROUP", 7 * 3)
+    names = None if suffix in {".npy", ".safetensors"} else [f"row{i}" for i in range(50)]
+    table = Table(torch.from_numpy(rows_of(50, 3)), names)
+    uc.save(tmp_path / f"old{suffix}", table)
+    heights = []
+
+    def double(rows):
+        heights.append(len(rows))
+        return 2 * rows
+
+    source = table if is_new else uc.load(tmp_path / f"old{suffix}")
+    uc.save(tmp_path / f"new{suffix}", dataclasses.replace(source, convert=double))
+    back = uc.load(tmp_path / f"new{suffix}")
+    assert bits(back.points) == bits(2 * table.points)
+    assert back.names == names
+    assert sum(heights) == 50
+    assert max(heights) == (50 if suffix == ".pt" else 7)  # torch writes whole tensors
+
+
+def test_columns_first_are_converted_too(tmp_path):
+    np.save(tmp_path / "old.npy", np.asfortranarray(rows_of(50, 3)))
+    table = uc.load(tmp_path / "old.npy")
+    uc.save(tmp_path / "new.npy", dataclasses.replace(table, convert=lambda rows: 2 * rows))
+    new = np.load(tmp_path / "new.npy")
+    assert new.flags.f_contiguous
+    np.testing.assert_array_equal(new, 2 * rows_of(50, 3))
 
 
 def test_numbers_with_few_digits_stay_what_they_are_in_either_dtype(tmp_path):

@@ -61,7 +61,7 @@ def test_names_are_those_of_all_shards_together(tmp_path):
     (tmp_path / "names.txt").write_text("w\nx\ny\nz\n")
     assert read_tables(paths, names=tmp_path / "names.txt").names == list("wxyz")
     (tmp_path / "names.txt").write_text("w\nx\n")
-    with pytest.raises(FileError, match=re.escape("expected 4 names, one per line, for the rows of 2 files, got 2")):
+    with pytest.raises(FileError, match=re.escape("expected 4 names, one per line and row, got 2")):
         read_tables(paths, names=tmp_path / "names.txt")
     with pytest.raises(FileError, match="at least one file, got none"):
         read_tables([])

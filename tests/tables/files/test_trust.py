@@ -53,9 +53,8 @@ NPY = {
     ),
     "more than promised": (npy_bytes((3, 2), body=b"\0" * 32), "declares 24 bytes for (3, 2) float32, holds 8 more"),
     "overflow": (npy_bytes((2**40, 2**40), body=b"\0" * 8), "declares 4835703278458516698824704 bytes"),
-    "no rows, many numbers": (npy_bytes((0, 10**30)), "at least 2 rows of at least 2 numbers, got 0 x 1000000000000"),
+    "no rows, many numbers": (npy_bytes((0, 10**30)), "at least 1 row of at least 2 numbers, got 0 x 1000000000000"),
     "negative": (npy_bytes((-2, -2), body=b"\0" * 16), "has a broken header: shape (-2, -2)"),
-    "one row": (npy_bytes((1, 2), body=b"\0" * 8), "at least 2 rows of at least 2 numbers, got 1 x 2"),
     "one dimension": (npy_bytes((4,), body=b"\0" * 16), "shape (n, d), got 'array' float32 (4,)"),
     "integers": (
         npy_bytes((2, 2), "<i4", b"\0" * 16),
@@ -163,8 +162,8 @@ def test_a_tensor_must_hold_what_it_promises(tmp_path):
     assert "expected a dense tensor, got torch.sparse_coo" in refused(tmp_path / "b.pt")
     torch.save(torch.ones(3, 2, device="meta"), tmp_path / "c.pt")
     assert "expected a dense tensor" in refused(tmp_path / "c.pt")
-    torch.save(torch.ones(1, 2), tmp_path / "d.pt")
-    assert "got 1 x 2" in refused(tmp_path / "d.pt")
+    torch.save(torch.ones(2, 1), tmp_path / "d.pt")
+    assert "got 2 x 1" in refused(tmp_path / "d.pt")
     torch.save({"step": 3}, tmp_path / "e.pt")
     assert "holds no floating-point table of shape (n, d); it holds nothing" in refused(tmp_path / "e.pt")
 
@@ -238,8 +237,7 @@ TEXT = {
     "10^12 rows": (f"{MANY} 100\nthe 1 2\n", f"declares {MANY} rows of 100 numbers, which its 26 bytes cannot hold"),
     "too few rows": ("3 2\na 1 2\nb 3 4\n", "declares 3 rows, holds 2"),
     "too many rows": ("2 2\na 1 2\nb 3 4\nc 5 6\n", "declares 2 rows, holds 3"),
-    "no rows": ("0 999999999999999999\n", "at least 2 rows of at least 2 numbers, got 0 x 999999999999999999"),
-    "one row": ("a 1 2 3\n", "got 1 x 3"),
+    "no rows": ("0 999999999999999999\n", "at least 1 row of at least 2 numbers, got 0 x 999999999999999999"),
     "a broken line": (
         "a 1 2 3\nb 4 5 6\nc 7 8\nd 1 2 3\n",
         "line 3: expected a name and 3 numbers, got 3 fields: 'c",
@@ -278,11 +276,10 @@ TABULAR = {
     "an empty cell": ("x,y,z\n1,2,3\n4,,6\n", "line 3: expected 3 numbers, got ''"),
     "two in one cell": ("1,2\n3 4,\n", "line 2: expected 2 numbers, got '3 4'"),
     "two in quotes": ('1,2\n"3,4",\n', "line 2: expected 2 numbers, got ''"),
-    "decimal commas": ('"0,5","1,5"\n"2,5","3,5"\n', "at least 2 rows of at least 2 numbers, got 1 x 1"),
+    "decimal commas": ('"0,5","1,5"\n"2,5","3,5"\n', "at least 1 row of at least 2 numbers, got 1 x 1"),
     "a broken quote": ('a,1,2\n"b,3,4\n', "line 2: unexpected end of data"),
     "one column": ("a\nb\n", "line 1: expected several cells, separated by ',', got one"),
     "semicolons": ("a;1;2\nb;3;x\n", "line 2: expected 2 numbers, got 'x'"),
-    "one row": ("x,y\n1,2\n", "got 1 x 2"),
     "only headings": ("x,y\n", "got 0 x 0"),
     "nothing": ("", "is empty"),
     "headings half numbers": ("a,x,2\nb,3,4\n", "line 1: expected 2 numbers, got 'x'"),
@@ -306,7 +303,7 @@ def test_word2vec_binary(tmp_path):
         (b"2 2\na " + row + b"b " + row[:-1], "ends inside row 1 of the 2 it declares"),
         (b"2 2\na " + row + b"bbbbbbbbb" + b"\xff" * 9, "ends inside row 1"),
         (b"2 2\na " + row + b"b " + row + b"c " + row, "declares 2 rows of 2 numbers, but continues after them"),
-        (b"1 2\na " + row, "got 1 x 2"),
+        (b"2 1\na " + row, "got 2 x 1"),
     ):
         (tmp_path / "a.bin").write_bytes(content)
         assert message in refused(tmp_path / "a.bin")
@@ -329,7 +326,7 @@ def test_names_of_the_wrong_count(tmp_path):
     for content, count in (("a\nb", 2), ("a\nb\nc\nd\n", 4), ("", 1)):
         (tmp_path / "names.txt").write_text(content)
         message = refused(tmp_path / "a.npy", names=tmp_path / "names.txt")
-        assert re.search(rf"expected 3 names, one per line, for the rows of .*, got {count}$", message)
+        assert re.search(rf"expected 3 names, one per line and row, got {count}$", message)
     assert "no such file" in refused(tmp_path / "a.npy", names=tmp_path / "none.txt")
     assert "is not a regular file" in refused(tmp_path / "a.npy", names=tmp_path)
     with pytest.raises(FileError, match="expected 2 names, one for each row, got 1"):

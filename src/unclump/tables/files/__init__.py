@@ -17,8 +17,9 @@ from unclump._atomic_write import replace_file
 from unclump._text import FileError, sanitise
 from unclump.tables.files import huggingface
 from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_write, is_writable, read_path
+from unclump.tables.files._lines import read_lines, read_row_lines
 from unclump.tables.files._table import BadRow, Source, Table, bad_rows, make_source
-from unclump.tables.files._validation import check_file_target, check_folder, check_regular, prefix_errors
+from unclump.tables.files._validation import check_file_target, check_folder, prefix_errors
 
 __all__ = [
     "BadRow",
@@ -27,8 +28,11 @@ __all__ = [
     "Table",
     "bad_rows",
     "check_target",
+    "describe_rows",
     "is_source_file",
     "load",
+    "read_lines",
+    "read_row_lines",
     "read_tables",
     "save",
 ]
@@ -64,7 +68,7 @@ def load(
     path = Path(path)
     with prefix_errors(path):
         table = read_path(path, tensor)
-    return table if names is None else _with_names(table, Path(names), sanitise(path))
+    return table if names is None else _with_names(table, Path(names))
 
 
 def read_tables(
@@ -97,30 +101,28 @@ def read_tables(
     shards = [load(path, tensor=tensor) for path in paths]
     first = shards[0]
     for path, shard in zip(paths, shards, strict=True):
-        kind, expected = _kind(shard), _kind(first)
+        kind, expected = describe_rows(shard), describe_rows(first)
         if kind != expected:
             raise FileError(f"{sanitise(path)}: expected {expected}, as in {sanitise(paths[0])}, got {kind}")
     points = torch.cat([shard.points for shard in shards])
+    notes = () if first.source is None else first.source.notes
     files = [file for shard in shards if shard.source is not None for file in shard.source.files]
     all_names = None if first.names is None else [name for shard in shards for name in shard.names or ()]
-    table = Table(points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files))
-    return table if names is None else _with_names(table, Path(names), f"{len(paths)} files")
+    table = Table(
+        points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files, notes=notes)
+    )
+    return table if names is None else _with_names(table, Path(names))
 
 
-def _kind(table: Table) -> str:
+def describe_rows(table: Table) -> str:
     """What the shards of one table have in common."""
     has_names = "without names" if table.names is None else "with names"
     return f"rows of {table.points.shape[1]} {str(table.points.dtype).removeprefix('torch.')} numbers {has_names}"
 
 
-def _with_names(table: Table, path: Path, of: str) -> Table:
+def _with_names(table: Table, path: Path) -> Table:
     """The table with the names of a file, one per line, instead of its own."""
-    with prefix_errors(path):
-        check_regular(path)
-        content = path.read_bytes().removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n")
-        names = [line.removesuffix(b"\r").decode("utf-8", "surrogateescape") for line in content.split(b"\n")]
-        if len(names) != len(table.points):
-            raise FileError(f"expected {len(table.points)} names, one per line, for the rows of {of}, got {len(names)}")
+    names = read_row_lines(path, len(table.points), "names")
     assert table.source is not None
     return replace(table, names=names, source=replace(table.source, names_path=path.absolute()))
 

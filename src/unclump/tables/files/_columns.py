@@ -9,6 +9,7 @@ import torch
 
 from unclump._text import FileError, sanitise
 from unclump.tables.files._validation import (
+    ROW_NUMBER_KEYS,
     Entry,
     check_ratio,
     check_shape,
@@ -110,7 +111,7 @@ def choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str, 
     if len(set(schema.names)) < len(schema.names):
         raise FileError("holds two columns of the same name")
     lists = [field.name for field in schema if is_list(field.type)]
-    numbers = [field.name for field in schema if pyarrow().types.is_floating(field.type)]
+    numbers = [field.name for field in schema if _is_coordinate(field)]
     if requested is not None:
         lists = [name for name in lists if name == requested]
         numbers = [name for name in numbers if re.fullmatch(re.escape(requested) + r"\d+", name)]
@@ -128,6 +129,17 @@ def choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str, 
             f"mixes types: {list_entries({k: entries[k] for k in numbers})}; pick with tensor='x' for x0, x1, ..."
         )
     return tuple(numbers)
+
+
+def _is_coordinate(field: Any) -> bool:
+    return pyarrow().types.is_floating(field.type) and field.name.lower() not in ROW_NUMBER_KEYS
+
+
+def columns_left_out(schema: Any, columns: Sequence[str]) -> list[str]:
+    """The columns of single numbers that are no coordinates: integers, and those called id, index and the like."""
+    types = pyarrow().types
+    numbers = [field.name for field in schema if types.is_integer(field.type) or types.is_floating(field.type)]
+    return [name for name in numbers if name not in columns and not _is_coordinate(schema.field(name))]
 
 
 def _to_block(batch: Any, columns: Sequence[str], first: int) -> np.ndarray:

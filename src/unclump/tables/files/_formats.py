@@ -25,6 +25,7 @@ from unclump.tables.files import (
     torch_files,
     word2vec,
 )
+from unclump.tables.files._delimited_layout import DELIMITERS
 from unclump.tables.files._recognition import describe, describe_format, sniff
 from unclump.tables.files._table import Table
 from unclump.tables.files._validation import FLOATS, check_names, check_regular
@@ -76,7 +77,7 @@ FORMATS = {
     "gzip": Format(lambda path, tensor: gzip_files.read(path, tensor, read_path), None),
 } | {
     key: Format(delimited.read, partial(delimited.write, format_name=key), partial(delimited.check, format_name=key))
-    for key in delimited.DELIMITERS
+    for key in DELIMITERS
 }
 # Other suffixes are ambiguous: files are then read by their first bytes, and written in the format that was read.
 _SUFFIXES = {

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from unclump._text import FileError, sanitise
+from unclump.tables.files._table import Table
 from unclump.tables.files._writing import blocks
 
 _MAX_DIGITS = 9
@@ -86,10 +87,10 @@ def is_number(field: bytes) -> bool:
     return b"_" not in field
 
 
-def format_rows(points: torch.Tensor) -> Iterator[list[str]]:
+def format_rows(table: Table) -> Iterator[list[str]]:
     """Yield the numbers of each row with the fewest digits that round-trip bit for bit."""
-    needs_marker = is_float64 = points.dtype is torch.float64
-    for block in blocks(points):
+    needs_marker = is_float64 = table.points.dtype is torch.float64
+    for block in blocks(table):
         for row in (block if is_float64 else block.float()).numpy():
             if needs_marker:
                 yield [f"{x:.16e}" for x in row.tolist()]

@@ -1,6 +1,6 @@
 """A table of embeddings and its source."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -8,7 +8,7 @@ from typing import TypeVar
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_points
+from unclump._checks import check_table
 from unclump._text import FileError, sanitise
 from unclump.tables.files._validation import FLOATS
 
@@ -28,6 +28,7 @@ class Source:
     tensor: str | None = None
     layout: object = None  # whatever else the format needs
     names_path: Path | None = None  # the file or folder the names came from, if not the table's own file
+    notes: tuple[str, ...] = ()  # what a reader should know of how the file was read
 
     def layout_as(self, kind: type[_Layout]) -> _Layout:
         """Return the layout as the format's own type."""
@@ -45,13 +46,15 @@ class Table:
     """Points with their names, as `load` reads and `save` writes them.
 
     Attributes:
-        points: The (n, d) table, n >= 2, d >= 2. Memory-mapped where the format allows it: loading takes no memory
+        points: The (n, d) table, n >= 1, d >= 2. Memory-mapped where the format allows it: loading takes no memory
             until rows are used, slices read only their rows, and changing the tensor does not change the file. (If
             another program truncates the file while it is mapped, the process crashes, as with any mapping; the
             command line ends with a message.)
         names: One for each row, or None. Any Unicode, including empty and repeated names; bytes that are not UTF-8 are
             kept as lone surrogates, as Python does for file names.
         source: Where it was read from, or None.
+        convert: What `save` applies to each block of rows as it writes it, so that a large table is never held whole;
+            shape and dtype stay the same. None for nothing.
 
     Example:
         >>> table = Table(torch.eye(2), names=["east", "north"])
@@ -65,10 +68,11 @@ class Table:
     points: Float[Tensor, "n d"]
     names: Sequence[str] | None = None
     source: Source | None = None
+    convert: Callable[[Tensor], Tensor] | None = None
 
     def __post_init__(self) -> None:
         try:
-            check_points(self.points, at_least=2)
+            check_table(self.points)
         except ValueError as error:
             raise FileError(str(error)) from None
         if self.points.dtype not in FLOATS:
@@ -89,7 +93,13 @@ class Table:
 
     def with_points(self, points: Float[Tensor, "m d"], *, names: Sequence[str] | None = None) -> "Table":
         """Return this table with other points, in its dtype; if it has names, added rows need `names` too."""
-        return replace(self, points=points.detach().to(self.points.dtype), names=self.names if names is None else names)
+        points = points.detach().to(self.points.dtype)
+        return replace(self, points=points, names=self.names if names is None else names, convert=None)
+
+    def rows_to_write(self, rows: slice = slice(None)) -> Float[Tensor, "m d"]:
+        """Return these rows, converted if they are to be."""
+        points = self.points[rows].detach().cpu()
+        return points if self.convert is None else self.convert(points)
 
     def names_to_write(self, source: Source | None, *, had_names: bool) -> Sequence[str] | None:
         """Return the names to write: none if they came from a separate file and the table's own file had no names."""
@@ -142,12 +152,13 @@ def make_source(
     layout: object = None,
     files: Sequence[Path] | None = None,
     names_path: Path | None = None,
+    notes: Sequence[str] = (),
 ) -> Source:
     """Create the source of a table that was just read."""
     n, d = points.shape
     paths = tuple(file.absolute() for file in ((path,) if files is None else files))
     fingerprints = tuple(map(_fingerprint, paths))
-    return Source(path.absolute(), format_name, n, d, paths, fingerprints, tensor, layout, names_path)
+    return Source(path.absolute(), format_name, n, d, paths, fingerprints, tensor, layout, names_path, tuple(notes))
 
 
 def _fingerprint(path: Path) -> tuple[int, ...]:

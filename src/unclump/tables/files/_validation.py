@@ -14,6 +14,7 @@ from unclump._text import FileError, describe_error, escape_unprintable, sanitis
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _MAX_LISTED = 8  # arrays named in a message
 _NAME_KEYS = ("names", "name", "words", "word", "tokens", "token", "vocab", "labels", "label", "keys", "key", "text")
+ROW_NUMBER_KEYS = {"id", "index", "key", "idx", "row"}
 _TRUSTED_SIZE = 2**28  # bytes; smaller archives are not checked
 _MAX_RATIO = 100  # embeddings compress by a factor of 2, strings by 20, a decompression bomb by 1000
 
@@ -108,6 +109,13 @@ def choose_names(keys: Sequence[str]) -> str | None:
     return keys[0] if len(keys) == 1 else next((key for key in _NAME_KEYS if key in keys), None)
 
 
+def note_on_columns(left_out: Sequence[str]) -> list[str]:
+    """Say which columns of numbers were not read as coordinates, if any."""
+    listed = ", ".join(f"'{sanitise(name)}'" for name in left_out[:_MAX_LISTED])
+    more = f" and {len(left_out) - _MAX_LISTED} more" if len(left_out) > _MAX_LISTED else ""
+    return [f"read as numbers of rows, not as coordinates: {listed}{more}"] if left_out else []
+
+
 def check_names(names: Sequence[str]) -> None:
     """Raise if a name is no text: half of a surrogate pair that stands for no byte, as JSON can hold."""
     for row, name in enumerate(names):
@@ -118,9 +126,9 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def check_shape(n: int, d: int) -> None:
-    """Raise unless there are at least two rows in at least two dimensions."""
-    if n < 2 or d < 2:
-        raise FileError(f"expected at least 2 rows of at least 2 numbers, got {n} x {d}")
+    """Raise unless there is a row, as a single query is, in at least two dimensions."""
+    if n < 1 or d < 2:
+        raise FileError(f"expected at least 1 row of at least 2 numbers, got {n} x {d}")
 
 
 def check_no_tensor(tensor: str | None) -> None:

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._text import FileError
+from unclump.tables.files._table import Table
 
 
 @runtime_checkable
@@ -29,17 +30,28 @@ class Writer(Protocol):
 BLOCK = 2**22  # bytes written or copied at once
 
 
-def write_rows(file: Writer, points: Float[Tensor, "n d"]) -> None:
+def write_rows(file: Writer, table: Table) -> None:
     """Write the raw numbers of a table, row by row, without copying all of it."""
-    for block in blocks(points):
-        file.write(block.contiguous().view(torch.uint8).numpy().data)
+    for block in blocks(table):
+        write_numbers(file, block)
 
 
-def blocks(points: Float[Tensor, "n d"]) -> Iterator[Tensor]:
-    """Split a table into slices of rows that are small enough to copy."""
+def write_numbers(file: Writer, points: Float[Tensor, "n d"]) -> None:
+    """Write the raw numbers of some rows."""
+    file.write(points.contiguous().view(torch.uint8).numpy().data)
+
+
+def blocks(table: Table) -> Iterator[Float[Tensor, "n d"]]:
+    """The rows of a table as they are to be written, in slices that are small enough to copy."""
+    for rows in slices(table.points):
+        yield table.rows_to_write(rows)
+
+
+def slices(points: Float[Tensor, "n d"]) -> Iterator[slice]:
+    """Slices of rows that are small enough to copy."""
     step = max(1, BLOCK // (points.shape[1] * points.element_size()))
     for start in range(0, len(points), step):
-        yield points[start : start + step].detach().cpu()
+        yield slice(start, start + step)
 
 
 def copy_bytes(source: Reader, file: Writer, count: int) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
-import torch
 
 from unclump._text import FileError, sanitise
 from unclump.tables.files._table import Table, check_row_counts, make_source
@@ -123,7 +122,7 @@ def write(file: BinaryIO, table: Table) -> None:
     source = table.source_in_format(FORMAT)
     with zipfile.ZipFile(file, "w") as out:
         if source is None:
-            _write_points(out, zipfile.ZipInfo("points.npy"), table.points)
+            _write_points(out, zipfile.ZipInfo("points.npy"), table)
             if table.names is not None:
                 _write_names(out, zipfile.ZipInfo("names.npy"), table.names, "U")
             return
@@ -133,7 +132,7 @@ def write(file: BinaryIO, table: Table) -> None:
             for info in old.infolist():
                 key = info.filename.removesuffix(".npy")
                 if key == source.tensor:
-                    _write_points(out, _copy_info(info), table.points, fortran_order=layout.fortran_order)
+                    _write_points(out, _copy_info(info), table, fortran_order=layout.fortran_order)
                 elif key == layout.names_key:
                     if table.names is not None:
                         _write_names(out, _copy_info(info), table.names, layout.names_kind)
@@ -152,11 +151,9 @@ def _copy_info(info: zipfile.ZipInfo) -> zipfile.ZipInfo:
     return copy
 
 
-def _write_points(
-    out: zipfile.ZipFile, info: zipfile.ZipInfo, points: torch.Tensor, *, fortran_order: bool = False
-) -> None:
+def _write_points(out: zipfile.ZipFile, info: zipfile.ZipInfo, table: Table, *, fortran_order: bool = False) -> None:
     with out.open(info, "w", force_zip64=True) as member:
-        write_array(member, points, fortran_order=fortran_order)
+        write_array(member, table, fortran_order=fortran_order)
 
 
 def _write_names(out: zipfile.ZipFile, info: zipfile.ZipInfo, names: Sequence[str], kind: str) -> None:

@@ -13,7 +13,7 @@ import torch
 from unclump._text import FileError
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import Entry, check_no_tensor, check_shape, choose_table, wrap_errors
-from unclump.tables.files._writing import Reader, Writer, write_rows
+from unclump.tables.files._writing import Reader, Writer, slices, write_numbers, write_rows
 
 FORMAT = "npy"
 _MAX_HEADER = 10_000  # bytes; NumPy's own limit
@@ -92,15 +92,20 @@ def read(path: Path, tensor: str | None) -> Table:
 def write(file: BinaryIO, table: Table) -> None:
     """Write the table in the memory order it was read in."""
     source = table.source_in_format(FORMAT)
-    write_array(file, table.points, fortran_order=source is not None and bool(source.layout))
+    write_array(file, table, fortran_order=source is not None and bool(source.layout))
 
 
-def write_array(file: Writer, points: torch.Tensor, *, fortran_order: bool = False) -> None:
-    """Write a table as `.npy`."""
+def write_array(file: Writer, table: Table, *, fortran_order: bool = False) -> None:
+    """Write a table as `.npy`; column by column it is converted whole."""
     header = {
-        "descr": np.lib.format.dtype_to_descr(np.dtype(str(points.dtype).removeprefix("torch."))),
+        "descr": np.lib.format.dtype_to_descr(np.dtype(str(table.points.dtype).removeprefix("torch."))),
         "fortran_order": fortran_order,
-        "shape": tuple(points.shape),
+        "shape": tuple(table.points.shape),
     }
     np.lib.format.write_array_header_1_0(file, header)
-    write_rows(file, points.mT if fortran_order else points)
+    if fortran_order:
+        columns = table.rows_to_write().mT
+        for part in slices(columns):
+            write_numbers(file, columns[part])
+    else:
+        write_rows(file, table)

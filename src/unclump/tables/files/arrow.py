@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from unclump._text import FileError, sanitise
-from unclump.tables.files._columns import choose_columns, choose_names_column, pyarrow, read_columns
+from unclump.tables.files._columns import choose_columns, choose_names_column, columns_left_out, pyarrow, read_columns
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import check_ratio, wrap_errors
+from unclump.tables.files._validation import check_ratio, note_on_columns, wrap_errors
 
 FORMAT = "arrow"
 DATASET = "dataset"  # the name of the format of a folder
@@ -55,7 +55,8 @@ def _read_files(path: Path, files: Sequence[Path], tensor: str | None, format_na
         batches = _batches(pa, files, [*columns, *([] if names_column is None else [names_column])])
         size = sum(file.stat().st_size for file in files)
         points, names = read_columns(batches, rows, columns, names_column, size)
-    return Table(points, names, make_source(path, format_name, points, tensor=tensor, files=files))
+    notes = note_on_columns(columns_left_out(schema, columns))
+    return Table(points, names, make_source(path, format_name, points, tensor=tensor, files=files, notes=notes))
 
 
 def _batches(pa: Any, files: Sequence[Path], columns: Sequence[str]) -> Iterator[Any]:

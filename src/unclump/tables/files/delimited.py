@@ -7,65 +7,49 @@ whose heading is that of a name, a row number or a count. CSV is quoted as in RF
 and then perhaps decimal commas; TSV is not quoted, so that a quotation mark can be a name.
 """
 
-import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-from unclump._text import FileError, describe_error, sanitise
-from unclump.tables.files._numbers import format_rows, is_number, parse_rows
+from unclump._text import FileError, sanitise
+from unclump.tables.files._delimited_layout import DELIMITERS, Layout, RowNumbers, detect_layout, format_of, records
+from unclump.tables.files._numbers import format_rows, parse_rows
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import check_shape, choose_names
-from unclump.tables.files.text import MAX_LINE
-
-DELIMITERS = {"csv": ",", "tsv": "\t"}
-_NAME_HEADINGS = {"", "name", "word", "token", "key", "label", "id", "index"}
-_COUNT_HEADINGS = {"idx", "row", "rank", "count", "counts", "freq", "frequency"}
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The headings, if any; which columns hold numbers, or a list of them, and which the names; the delimiter."""
-
-    headings: tuple[str, ...] | None
-    cells: int
-    columns: tuple[int, ...]
-    names_column: int | None
-    is_list: bool
-    delimiter: str
-
-    @property
-    def others(self) -> list[int]:
-        """The columns of anything else."""
-        return [i for i in range(self.cells) if i not in {*self.columns, self.names_column}]
+from unclump.tables.files._validation import check_shape, note_on_columns
 
 
 def read(path: Path, tensor: str | None) -> Table:
     """Read the file twice: once to count the rows, once to parse them."""
     format_name = format_of(path)
-    layout = _detect_layout(path, tensor)
+    layout = detect_layout(path, tensor)
     start = int(layout.headings is not None)
     n, d = 0, 0
-    for line, cells in islice(_records(path, layout.delimiter), start, None):
+    counting = RowNumbers(layout)
+    for line, cells in islice(records(path, layout.delimiter), start, None):
         if len(cells) != layout.cells:
             raise FileError(f"line {line}: expected {layout.cells} cells, as in the previous lines, got {len(cells)}")
         d = d or _numbers(cells, layout).count(",") + 1
+        counting.add(cells, n)
         n += 1
+    if counting.columns and n > 2 and d - len(counting.columns) >= 2:
+        layout = replace(layout, columns=tuple(i for i in layout.columns if i not in counting.columns))
+        d = len(layout.columns)
     check_shape(n, d)
     names: list[str] = []
 
     def rows() -> Iterator[tuple[int, bytes]]:
         names.clear()
-        for line, cells in islice(_records(path, layout.delimiter), start, None):
+        for line, cells in islice(records(path, layout.delimiter), start, None):
             if layout.names_column is not None:
                 names.append(cells[layout.names_column])
             yield line, _numbers(cells, layout).encode("utf-8", "surrogateescape")
 
     points = parse_rows(rows, n, d, ",")
-    source = make_source(path, format_name, points, tensor=tensor, layout=layout)
+    notes = note_on_columns(layout.numbers_left_out)
+    source = make_source(path, format_name, points, tensor=tensor, layout=layout, notes=notes)
     return Table(points, None if layout.names_column is None else names, source)
 
 
@@ -75,120 +59,6 @@ def _numbers(cells: Sequence[str], layout: Layout) -> str:
         return re.sub(r"\s*,\s*|\s+", ",", cells[layout.columns[0]].strip()[1:-1].strip())
     numbers = [cells[i] for i in layout.columns]
     return ",".join([number.replace(",", ".") for number in numbers] if layout.delimiter == ";" else numbers)
-
-
-def format_of(path: Path) -> str:
-    """Return the name of the format, which is the suffix."""
-    return path.suffix.lower().removeprefix(".")
-
-
-def _detect_layout(path: Path, tensor: str | None) -> Layout:
-    """Detect the delimiter, headings, names and numbers from the first two lines."""
-    delimiter = DELIMITERS[format_of(path)] if not _has_semicolons(path) else ";"
-    head = [cells for _, cells in islice(_records(path, delimiter), 2)]
-    if not head:
-        raise FileError("is empty")
-    first, second = head[0], head[-1]
-    if len(first) == 1 and not _is_list(second[0]):
-        raise FileError(f"line 1: expected several cells, separated by {delimiter!r}, got one")
-    has_value = any(_is_number(cell, delimiter) or _is_list(cell) for cell in first[1:]) or _is_list(first[0])
-    is_range = first[1:] == [str(i) for i in range(len(first) - 1)] or first == [str(i) for i in range(len(first))]
-    if has_value and not is_range:
-        return _layout_without_headings(first, delimiter, tensor)
-    if len(head) == 1:
-        check_shape(0, 0)
-    if len(second) != len(first):
-        raise FileError(f"line 2: expected {len(first)} cells, as in the previous lines, got {len(second)}")
-    return _layout_with_headings(first, second, delimiter, tensor)
-
-
-def _layout_without_headings(values: list[str], delimiter: str, tensor: str | None) -> Layout:
-    if tensor is not None:
-        raise FileError(f"has no line of headings; leave out tensor='{sanitise(tensor)}'")
-    lists = [i for i, cell in enumerate(values) if _is_list(cell)]
-    names_column = None if _is_number(values[0], delimiter) or lists == [0] else 0
-    columns = lists[:1] if lists else [i for i in range(len(values)) if i != names_column]
-    return Layout(None, len(values), tuple(columns), names_column, bool(lists), delimiter)
-
-
-def _layout_with_headings(headings: list[str], values: list[str], delimiter: str, tensor: str | None) -> Layout:
-    """Take the column of lists, or those of numbers: x0, x1, ..., or else all that can be coordinates."""
-    lists = [i for i, cell in enumerate(values) if _is_list(cell) and tensor in {None, headings[i]}]
-    if len(lists) > 1:
-        listed = ", ".join(f"'{sanitise(headings[i])}'" for i in lists[:8])
-        raise FileError(f"holds several tables; pick one with tensor=...: {listed}")
-    is_text = [bool(cell) and not _is_number(cell, delimiter) and not _is_list(cell) for cell in values]
-    texts = [i for i in range(len(values)) if is_text[i]]
-    title = choose_names([headings[i].strip().lower() for i in texts])
-    names_column = next((i for i in texts if headings[i].strip().lower() == title), None)
-    if names_column is None and (is_text[0] or headings[0].strip().lower() in _NAME_HEADINGS) and lists != [0]:
-        names_column = 0
-    columns = lists or _number_columns(headings, [i for i in range(len(values)) if i != names_column], is_text, tensor)
-    return Layout(tuple(headings), len(headings), tuple(columns), names_column, bool(lists), delimiter)
-
-
-def _number_columns(headings: list[str], candidates: list[int], is_text: list[bool], tensor: str | None) -> list[int]:
-    series: dict[str, list[int]] = {}
-    for i in candidates:
-        match = None if is_text[i] else re.fullmatch(r"(.*?)\d+", headings[i].strip())
-        if match is not None:
-            series.setdefault(match[1], []).append(i)
-    if tensor is not None:
-        if tensor not in series:
-            raise FileError(f"holds no column '{sanitise(tensor)}' of lists, nor columns {sanitise(tensor)}0, 1, ...")
-        return series[tensor]
-    long = [columns for columns in series.values() if len(columns) > 1]
-    if len(long) > 1 and any(is_text[i] for i in candidates):
-        listed = ", ".join(f"'{sanitise(prefix)}'" for prefix, columns in series.items() if len(columns) > 1)
-        raise FileError(f"holds several tables; pick one with tensor=...: {listed}, for columns with a number after it")
-    if len(long) == 1:
-        return long[0]
-    others = _NAME_HEADINGS | _COUNT_HEADINGS
-    return [i for i in candidates if not is_text[i] and headings[i].strip().lower() not in others]
-
-
-def _has_semicolons(path: Path) -> bool:
-    """Whether a CSV is separated by semicolons: it has no commas, or only decimal ones."""
-    if format_of(path) != "csv":
-        return False
-    with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-        line = file.readline(MAX_LINE).rstrip("\r\n")
-    cells = line.split(";")
-    return len(cells) > 1 and ("," not in line or all(_is_number(cell, ";") for cell in cells[1:]))
-
-
-def _is_number(cell: str, delimiter: str = ",") -> bool:
-    cell = cell.replace(",", ".") if delimiter == ";" else cell
-    return is_number(cell.encode("utf-8", "surrogateescape"))
-
-
-def _is_list(cell: str) -> bool:
-    """Whether a cell is a list of numbers, as JSON, Python or NumPy print it; its first number decides."""
-    cell = cell.strip()
-    return cell[:1] == "[" and cell[-1:] == "]" and _is_number(re.split(r"[\s,]", cell[1:-1].strip(), maxsplit=1)[0])
-
-
-def _records(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the records as lists of cells, with the number of the line on which they end."""
-    is_csv = format_of(path) == "csv"
-    with open(path, encoding="utf-8-sig", errors="surrogateescape", newline="" if is_csv else "\n") as file:
-        lines = iter(lambda: file.readline(MAX_LINE), "")
-        if is_csv:
-            yield from _csv_records(csv.reader(lines, strict=True, delimiter=delimiter))
-        else:
-            for number, line in enumerate(lines, start=1):
-                if line.strip("\r\n"):
-                    yield number, line.rstrip("\r\n").split("\t")
-
-
-def _csv_records(reader: Any) -> Iterator[tuple[int, list[str]]]:
-    limit = csv.field_size_limit(MAX_LINE)
-    try:
-        yield from ((reader.line_num, cells) for cells in reader if cells)
-    except csv.Error as error:
-        raise FileError(f"line {reader.line_num}: {describe_error(error)}") from error
-    finally:
-        csv.field_size_limit(limit)
 
 
 def check(table: Table, format_name: str) -> None:
@@ -214,13 +84,13 @@ def write(file: BinaryIO, table: Table, format_name: str) -> None:
     if layout.headings is not None:
         headings = _with_name(list(layout.headings), None if names is None else "name", layout, keep=True)
         file.write(_format_line(headings, layout.delimiter))
-    records: Iterator[list[str]] = iter(())
+    old: Iterator[list[str]] = iter(())
     if source is not None and layout.others:
         source.check_unchanged()
         start = int(layout.headings is not None)
-        records = (cells for _, cells in islice(_records(source.path, layout.delimiter), start, None))
-    for row, numbers in enumerate(format_rows(table.points)):
-        cells = next(records, [""] * layout.cells)
+        old = (cells for _, cells in islice(records(source.path, layout.delimiter), start, None))
+    for row, numbers in enumerate(format_rows(table)):
+        cells = next(old, [""] * layout.cells)
         for column, value in zip(
             layout.columns, [f"[{', '.join(numbers)}]"] if layout.is_list else numbers, strict=True
         ):

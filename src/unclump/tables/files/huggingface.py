@@ -171,7 +171,7 @@ def write(path: Path, table: Table) -> None:
     if path.exists():
         # Do not follow links: downloaded folders link to files that other folders share.
         with replace_file(shard, follow_links=False) as file:
-            _files_of(shard).write_with_tensor_replaced(file, shard, source.tensor, table.points)
+            _files_of(shard).write_with_tensor_replaced(file, shard, source.tensor, table)
         return
     with replace_folder(path) as temporary:
         for old in source.files:
@@ -179,7 +179,7 @@ def write(path: Path, table: Table) -> None:
             new.parent.mkdir(parents=True, exist_ok=True)
             with open(new, "xb") as file:
                 if old == shard:
-                    _files_of(shard).write_with_tensor_replaced(file, old, source.tensor, table.points)
+                    _files_of(shard).write_with_tensor_replaced(file, old, source.tensor, table)
                 else:
                     with open(old, "rb") as original:
                         shutil.copyfileobj(original, file)

@@ -9,12 +9,21 @@ import numpy as np
 import torch
 
 from unclump._text import FileError, sanitise
-from unclump.tables.files._columns import BATCH, choose_columns, choose_names_column, is_list, pyarrow, read_columns
+from unclump.tables.files._columns import (
+    BATCH,
+    choose_columns,
+    choose_names_column,
+    columns_left_out,
+    is_list,
+    pyarrow,
+    read_columns,
+)
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._thrift import column_sizes
-from unclump.tables.files._validation import check_ratio, wrap_errors
+from unclump.tables.files._validation import check_ratio, note_on_columns, wrap_errors
 
 FORMAT = "parquet"
+_GROUP = 2**24  # numbers of a row group of a new file
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ def read(path: Path, tensor: str | None) -> Table:
             batches = file.iter_batches(BATCH, columns=wanted, use_threads=False)
             points, names = read_columns(batches, file.metadata.num_rows, columns, names_column, size)
     layout = Layout(columns, names_column, tuple(name for name in schema.names if name not in wanted))
-    return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout))
+    notes = note_on_columns(columns_left_out(schema, columns))
+    return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout, notes=notes))
 
 
 def _check_sizes(path: Path, columns: Sequence[str], size: int) -> None:
@@ -72,8 +82,7 @@ def write(file: BinaryIO, table: Table) -> None:
     pa = pyarrow()
     source = table.source_in_format(FORMAT)
     if source is None:
-        strings = {} if table.names is None else {"name": _names_column(table.names, pa.string())}
-        pa.parquet.write_table(pa.table({**strings, "points": _list_column(table.points, None)}), file)
+        _write_new(file, table)
         return
     source.check_unchanged()
     layout = source.layout_as(Layout)
@@ -88,9 +97,23 @@ def write(file: BinaryIO, table: Table) -> None:
         with pa.parquet.ParquetWriter(file, schema, compression=compression) as writer:
             for group, rows in _row_groups(old, len(table.points) == source.rows, len(table.points)):
                 row_names = None if names is None else names[rows]
-                columns = _new_columns(group, schema, layout, table.points[rows], row_names)
+                columns = _new_columns(group, schema, layout, table.rows_to_write(rows), row_names)
                 new = pa.table([columns[name] for name in schema.names], schema=schema)
                 writer.write_table(new, row_group_size=len(new))
+
+
+def _write_new(file: BinaryIO, table: Table) -> None:
+    """Write the table and its names, if it has any, a row group at a time."""
+    pa = pyarrow()
+    number = pa.from_numpy_dtype(str(table.points.dtype).removeprefix("torch."))
+    name = [] if table.names is None else [pa.field("name", pa.string())]
+    schema = pa.schema([*name, pa.field("points", pa.list_(number))])
+    step = max(1, _GROUP // table.points.shape[1])
+    with pa.parquet.ParquetWriter(file, schema) as writer:
+        for start in range(0, len(table.points), step):
+            rows = slice(start, start + step)
+            names = [] if table.names is None else [_names_column(table.names[rows], pa.string())]
+            writer.write_table(pa.table([*names, _list_column(table.rows_to_write(rows), None)], schema=schema))
 
 
 def _row_groups(old: Any, has_same_rows: bool, rows: int) -> Iterator[tuple[Any, slice]]:

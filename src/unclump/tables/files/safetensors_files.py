@@ -58,14 +58,14 @@ def write(file: BinaryIO, table: Table) -> None:
     source = table.source_in_format(FORMAT)
     if source is None:
         _write_header(file, {"points": _header_entry(table.points, 0)})
-        write_rows(file, table.points)
+        write_rows(file, table)
         return
     source.check_unchanged()
     assert source.tensor is not None
-    write_with_tensor_replaced(file, source.path, source.tensor, table.points)
+    write_with_tensor_replaced(file, source.path, source.tensor, table)
 
 
-def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, points: torch.Tensor) -> None:
+def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, table: Table) -> None:
     """Copy the file `original`, with the tensor `key` replaced."""
     with open(original, "rb") as old:
         length = int.from_bytes(old.read(8), "little")
@@ -79,7 +79,7 @@ def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, points:
         for name in order:
             begin, size = end, spans[name][1] - spans[name][0]
             if name == key:
-                header[name] = _header_entry(points, begin)
+                header[name] = _header_entry(table.points, begin)
                 end = header[name]["data_offsets"][1]
             else:
                 end = begin + size
@@ -87,7 +87,7 @@ def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, points:
         _write_header(file, header)
         for name in order:
             if name == key:
-                write_rows(file, points)
+                write_rows(file, table)
             else:
                 old.seek(body + spans[name][0])
                 copy_bytes(old, file, spans[name][1] - spans[name][0])

@@ -107,5 +107,5 @@ def write(file: BinaryIO, table: Table) -> None:
     source = table.source_in_format(FORMAT)
     if source is None or source.layout:
         file.write(b"%d %d\n" % tuple(table.points.shape))
-    for name, numbers in zip(table.names, format_rows(table.points), strict=True):
+    for name, numbers in zip(table.names, format_rows(table), strict=True):
         file.write(f"{name} {' '.join(numbers)}\n".encode("utf-8", "surrogateescape"))

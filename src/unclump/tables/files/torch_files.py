@@ -120,7 +120,7 @@ def _items(container: Any) -> Mapping[Any, Any]:
 
 
 def _is_names(leaf: Any) -> bool:
-    return isinstance(leaf, list | tuple) and len(leaf) > 1 and all(isinstance(name, str) for name in leaf)
+    return isinstance(leaf, list | tuple) and len(leaf) > 0 and all(isinstance(name, str) for name in leaf)
 
 
 def _is_same_tensor(leaf: Any, points: Tensor) -> bool:
@@ -159,7 +159,7 @@ def check(table: Table) -> None:
 
 def write(file: BinaryIO, table: Table) -> None:
     """Write the tensor alone, or the object that was read with every occurrence of the table replaced."""
-    points = table.points.detach().cpu()
+    points = table.rows_to_write()
     if points.untyped_storage().nbytes() != points.numel() * points.element_size():
         points = points.clone()  # torch.save writes the whole storage behind a slice
     source = table.source_in_format(FORMAT)
@@ -179,9 +179,9 @@ def write(file: BinaryIO, table: Table) -> None:
     torch.save(saved, file)
 
 
-def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, points: Tensor) -> None:
+def write_with_tensor_replaced(file: BinaryIO, original: Path, key: str, table: Table) -> None:
     """Copy the file `original`, with the tensor `key` replaced."""
-    write(file, read(original, key).with_points(points))
+    write(file, read(original, key).with_points(table.rows_to_write()))
 
 
 def _get_at(saved: Any, key_path: KeyPath) -> Any:

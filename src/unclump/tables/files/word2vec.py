@@ -79,7 +79,7 @@ def write(file: BinaryIO, table: Table) -> None:
     end = b"\n" if source is not None and source.layout else b""
     file.write(b"%d %d\n" % tuple(table.points.shape))
     row = 0
-    for block in blocks(table.points):
+    for block in blocks(table):
         for numbers in block.numpy():
             name = table.names[row].encode("utf-8", "surrogateescape")
             file.write(name + b" " + numbers.astype("<f4").tobytes() + end)

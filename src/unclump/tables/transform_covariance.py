@@ -9,35 +9,35 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float64
 from torch import Tensor
 from tqdm import tqdm
 
-from unclump._arrays import as_tensor
+from unclump._arrays import Floats, as_tensor
 from unclump._checks import check_table, has_direction
+from unclump.tables.moments import Moments
 
-Rows = Float[Tensor, "n d"] | Float[np.ndarray, "n d"]
 _BLOCK = 2**21  # entries of a block
 
 
 @dataclass(frozen=True)
-class Moments:
-    """What `moments` returns.
+class Covariance:
+    """What `estimate_covariance` returns.
 
     Attributes:
         rows: How many rows count: those that are not zero.
         mean: Their mean.
-        covariance: Their covariance S, with the divisor n.
-        shrinkage: The share of the identity in the covariance that has the least expected error, see `moments`.
+        matrix: Their covariance S, with the divisor n.
+        shrinkage: The share of the identity in the covariance that has the least expected error.
     """
 
     rows: int
     mean: Float64[Tensor, " d"]
-    covariance: Float64[Tensor, "d d"]
+    matrix: Float64[Tensor, "d d"]
     shrinkage: float
 
 
-def moments(x: Rows, *, progress: bool = False) -> Moments:
+def estimate_covariance(x: Tensor | Floats, *, progress: bool = False) -> Covariance:
     r"""Mean, covariance and the shrinkage of Ledoit and Wolf.
 
     With the covariance :math:`S`, its mean eigenvalue :math:`\mu = \operatorname{tr} S / d` and the centred rows
@@ -52,37 +52,35 @@ def moments(x: Rows, *, progress: bool = False) -> Moments:
         Ledoit and Wolf. A well-conditioned estimator for large-dimensional covariance matrices. Journal of
         Multivariate Analysis 88, 2004.
     """
-    n, d = 0, x.shape[1]
-    origin: Tensor | None = None
-    total, cubes, fourth = torch.zeros(d).double(), torch.zeros(d).double(), 0.0
-    products = torch.zeros(d, d).double()
+    d = x.shape[1]
+    sums: Moments | None = None
+    cubes, fourth = torch.zeros(d).double(), 0.0
     for _, block in row_blocks(x, progress=progress, unit="row"):
-        z = block[has_direction(block)].cpu().double()
-        if origin is None and len(z) > 0:
-            origin = z.mean(dim=0)
-        if origin is None:
+        rows = block[has_direction(block)].cpu().double()
+        if len(rows) == 0:
             continue
-        z = z - origin
+        if sums is None:
+            sums = Moments(rows.mean(dim=0), at_most=max(d, x.shape[0]))
+        sums.add(rows)
+        z = rows - sums.centre
         squares = z.square().sum(dim=1)
-        n += len(z)
-        total += z.sum(dim=0)
-        products += z.mT @ z
         cubes += squares @ z
         fourth += float(squares.square().sum())
-    check_enough(n, x.shape[0])
-    assert origin is not None
-    m = total / n
-    covariance = products / n - torch.outer(m, m)
+    check_enough(0 if sums is None else sums.n, x.shape[0])
+    assert sums is not None
+    n, m = sums.n, sums.mean - sums.centre
+    scatter = sums.scatter()
+    covariance, products = scatter / n, scatter + n * torch.outer(m, m)
     # The sum of |z - m|^4, expanded: the mean is known only after the pass.
     m2 = float(m @ m)
     fourth += 4 * float(m @ products @ m) - 4 * float(cubes @ m) + 2 * m2 * float(products.trace()) - 3 * n * m2**2
     mu = covariance.trace() / d
     distance = float((covariance - mu * torch.eye(d).double()).square().sum())
     error = max(0.0, (fourth / n - float(covariance.square().sum())) / n)
-    return Moments(n, origin + m, covariance, min(1.0, error / distance) if distance > 0 else 1.0)
+    return Covariance(n, sums.mean, covariance, min(1.0, error / distance) if distance > 0 else 1.0)
 
 
-def check_rows_to_fit(x: Rows, *, at_least: int = 1) -> None:
+def check_rows_to_fit(x: Tensor | Floats, *, at_least: int = 1) -> None:
     """Raise unless `x` is a table, torch or NumPy, which is not copied for it."""
     if isinstance(x, np.ndarray):
         dtype = as_tensor(np.empty(0, x.dtype)).dtype if x.dtype.kind in "fiu" else torch.int64
@@ -97,7 +95,7 @@ def check_enough(n: int, total: int) -> None:
         raise ValueError(f"expected at least 2 rows that are not zero, got {n} of {total}; fit on more rows")
 
 
-def row_blocks(x: Rows, *, progress: bool = False, unit: str = "row") -> Iterator[tuple[int, Tensor]]:
+def row_blocks(x: Tensor | Floats, *, progress: bool = False, unit: str = "row") -> Iterator[tuple[int, Tensor]]:
     """Some rows at a time, with the number of the first; raise at those that are NaN or infinite, by number."""
     n, step = x.shape[0], max(1, _BLOCK // x.shape[1])
     with tqdm(total=n, disable=not progress, unit=unit, unit_scale=True) as bar:

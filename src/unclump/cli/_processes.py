@@ -1,0 +1,80 @@
+"""Commands that several processes run together, as `torchrun -m unclump measure` starts them: one of them prints."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from unclump._text import FileError
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Processes:
+    """The processes that run a command, and which of them this is."""
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the one that prints and writes."""
+        return self.rank == 0
+
+    def share(self, count: int) -> slice:
+        """Which of so many items are those of this process: as many as others have, or one fewer or more."""
+        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+
+    def each(self, thing: Any) -> list[Any]:
+        """What every process has."""
+        if self.size == 1:
+            return [thing]
+        import torch.distributed as dist
+
+        things: list[Any] = [None] * self.size
+        dist.all_gather_object(things, thing)
+        return things
+
+    def all_or_none(self, work: Callable[[], _Result]) -> _Result:
+        """The result of work that each does for itself; where it fails for one, all stop, with one message."""
+        if self.size == 1:
+            return work()
+        result, message = None, None
+        try:
+            result = work()
+        except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
+            message = str(error) or "needs more memory than is available"
+        messages = self.each(message)
+        failed = [rank for rank, text in enumerate(messages) if text is not None]
+        if failed:
+            raise FileError(f"{messages[failed[0]]} (process {failed[0]} of {self.size})")
+        return result  # type: ignore[return-value]  # there was no error
+
+
+@contextmanager
+def join_processes() -> Iterator[Processes]:
+    """Connect the processes that torchrun started, unless they are; alone there is nothing to connect.
+
+    What is wrong for all of them the first one says.
+    """
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Processes()
+        return
+    import torch.distributed as dist
+
+    is_connected = dist.is_initialized()
+    if not is_connected:
+        dist.init_process_group("gloo")
+    processes = Processes(dist.get_rank(), size)
+    try:
+        yield processes
+    except ValueError:
+        if processes.is_first:
+            raise
+        raise SystemExit(2) from None
+    finally:
+        if not is_connected:
+            dist.destroy_process_group()

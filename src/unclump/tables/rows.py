@@ -1,0 +1,76 @@
+"""The rows of one table, which may be spread over processes: in blocks, or by number."""
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from unclump.distributed.ranks import Alone
+from unclump.tables.files._table import faulty_rows
+
+BLOCK = 2**21  # numbers of a block
+
+
+class Rows:
+    """A table of which this process holds the rows from `ranks.before` on; alone, all of them.
+
+    Args:
+        local: The rows of this process, which may be a memory map.
+        ranks: The processes that share the table; None for this one alone.
+
+    Example:
+        >>> rows = Rows(torch.eye(3))
+        >>> len(rows), rows.take(torch.tensor([2]))
+        (3, tensor([[0., 0., 1.]]))
+    """
+
+    def __init__(self, local: Float[Tensor, "n d"], ranks: Alone | None = None) -> None:
+        self.local, self.ranks = local, Alone([len(local)]) if ranks is None else ranks
+
+    def __len__(self) -> int:
+        return self.ranks.total
+
+    @property
+    def d(self) -> int:
+        """The number of dimensions."""
+        return self.local.shape[1]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the rows."""
+        return self.local.dtype
+
+    def blocks(self) -> Iterator[tuple[int, Float[Tensor, "b d"]]]:
+        """The rows of this process, a block at a time, and where among them it begins."""
+        for start in range(0, len(self.local), height := max(1, BLOCK // self.d)):
+            yield start, self.local[start : start + height]
+
+    def take(self, numbers: Int[Tensor, " m"]) -> Float[Tensor, "m d"]:
+        """The rows of these numbers, on all ranks, which must pass the same numbers."""
+        if self.ranks.size == 1:
+            return self.local[numbers]
+        places = numbers - self.ranks.before
+        here = (places >= 0) & (places < len(self.local))
+        rows = self.local.new_zeros(len(numbers), self.d)
+        rows[here] = self.local[places[here]]
+        # Every row is on one rank, so that its bytes are added to zeros: exact, and for dtypes that cannot be added.
+        return self.ranks.sum(rows.view(torch.uint8)).view(self.dtype)
+
+    def take_directed(self, numbers: Int[Tensor, " a"]) -> tuple[Float[Tensor, "b d"], Int[Tensor, " b"]]:
+        """Those of these rows that have a direction, and their numbers."""
+        rows = self.take(numbers)
+        good = without(len(rows), faulty_rows(rows))
+        return rows[good], numbers[good]
+
+    def evenly(self, count: int) -> Int[Tensor, " m"]:
+        """The numbers of so many rows, or of all if there are fewer, at equal distances."""
+        count = min(count, len(self))
+        return torch.arange(count) * len(self) // count
+
+
+def without(n: int, faults: list[tuple[int, str]]) -> Bool[Tensor, " {n}"]:
+    """Which of n rows have no fault."""
+    good = torch.ones(n, dtype=torch.bool)
+    good[[row for row, _ in faults]] = False
+    return good
