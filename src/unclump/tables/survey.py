@@ -117,7 +117,7 @@ def survey(
     faults, norms = ranks.rows(faults), ranks.rows(norms)
     hashes = ranks.rows(torch.from_numpy(hashes.view(np.int64))).numpy().view(np.uint64)
     numbers = (faults == 0).nonzero().flatten()
-    kept = slice(None) if len(numbers) == len(faults) else numbers  # no copy where all rows have a direction
+    kept = slice(None) if len(numbers) == len(faults) else numbers.numpy()  # no copy where all rows have a direction
     sample = None
     for search, _ in searches:
         search.merge(ranks)
