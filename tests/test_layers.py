@@ -9,8 +9,8 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks", "_arrays", "_isolated", "_library", "_once", "_precision", "_text"},
-    {"_atomic_write"},
+    {"_checks", "_arrays", "_frames", "_isolated", "_library", "_once", "_precision", "_text"},
+    {"_atomic_write", "_notebook"},
     {"geometry"},
     {"kernels"},
     {"kernel_means"},
@@ -50,6 +50,13 @@ def test_imports_point_down():
     height = {part: level for level, layer in enumerate(LAYERS) for part in layer}
     upward = {(a, b) for a, b in imports() if a != b and height[b] >= height[a]}
     assert upward == set()
+
+
+def test_parts_import_modules_and_not_the_package():
+    """`from unclump import name` imports all public names first, in a circle."""
+    for path in SOURCE.rglob("*.py"):
+        nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+        assert path.name == "__init__.py" or "unclump" not in [node.module for node in nodes], path
 
 
 def test_no_public_name_is_a_module():

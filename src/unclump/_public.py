@@ -15,7 +15,6 @@ from unclump.geometry.uniform_law import duplicate_angle
 from unclump.kernel_means import kernel_mean
 from unclump.kernels import FramePotential, Gaussian, Kernel, Laplace, Riesz
 from unclump.measures.angles import (
-    Summary,
     covering_radius,
     effective_rank,
     mean_angle,
@@ -32,6 +31,7 @@ from unclump.measures.mmd_error import mmd_deviation, mmd_variance
 from unclump.measures.overlap import neighbour_overlap
 from unclump.measures.pairs import mean_cosine
 from unclump.measures.spectrum import alpha_req, isoscore, rankme
+from unclump.measures.summary_table import Summary
 from unclump.measures.uniformity_tests import (
     UniformityTest,
     ajne_test,

@@ -6,13 +6,13 @@ import json
 import math
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unclump.codes import Code
 
 HELP = "n well-separated directions in d dimensions"
-DESCRIPTION = "n directions in d dimensions with the largest smallest angle that this catalogue knows."
+DESCRIPTION = "n directions in d dimensions with the largest smallest angle known to this catalogue."
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
   unclump code 100 4 -o directions.npy       a hundred directions in four dimensions
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> None:
         _write_points(args.output, code)
     if args.plot is not None:
         _plot(code, args.plot)
-    print(json.dumps(summarise(code), indent=1) if args.json else _table(code))
+    print(json.dumps(code.to_dict(), indent=1) if args.json else code)
     for path in (args.output, args.plot):
         if path is not None and not args.quiet:
             print(f"written to {sanitise(path)}", file=sys.stderr)
@@ -108,7 +108,7 @@ def _write_points(path: Path, code: "Code") -> None:
     elif path.suffix == ".csv":
         np.savetxt(buffer, points, delimiter=",", fmt="%.17g")
     else:
-        buffer.write((json.dumps({**summarise(code), "points": points.tolist()}, indent=1) + "\n").encode())
+        buffer.write((json.dumps({**code.to_dict(), "points": points.tolist()}, indent=1) + "\n").encode())
     with replace_file(path) as file:
         file.write(buffer.getvalue())
 
@@ -130,57 +130,6 @@ def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
     record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command, catalogue.today())
     folder = catalogue.user_folder()
     return folder if catalogue.save_if_better(folder, code.points.numpy(), record) else ""
-
-
-def summarise(code: "Code") -> dict[str, Any]:
-    """Summarise a code; angles in degrees."""
-    n, d = code.points.shape
-    result: dict[str, Any] = {
-        "n": n,
-        "d": d,
-        "antipodal": code.antipodal,
-        "source": code.source,
-        "angle_degrees": math.degrees(code.min_angle),
-        "bound_degrees": math.degrees(code.upper_bound),
-        "bound": code.bound_name,
-        "gap_degrees": math.degrees(code.gap),
-        "optimal": code.optimal,
-        "proof": code.proof,
-    }
-    if n <= 5000 and code.energy is None:  # slow for more points; codes of least energy have no contacts
-        result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
-    if n <= 1000 and code.energy is None and code.symmetry is not None:
-        result |= {"symmetry": code.symmetry.name, "symmetry_order": code.symmetry.order}
-    if code.published is not None and code.energy is None:
-        result |= {"published_degrees": code.published.degrees, "published_by": code.published.source}
-    if code.energy is not None:
-        result["energy"] = code.energy
-    return result
-
-
-def _table(code: "Code") -> str:
-    summary = summarise(code)
-    rows = [
-        ("code", f"{summary['n']} {'lines' if code.antipodal else 'points'} in {summary['d']} dimensions"),
-        ("source", summary["source"]),
-        ("smallest angle", f"{summary['angle_degrees']:.12f} degrees"),
-        ("upper bound", f"{summary['bound_degrees']:.12f} degrees ({summary['bound']})"),
-        ("gap", f"{summary['gap_degrees']:.6g} degrees"),
-        (
-            "optimal",
-            f"proved: {summary['proof']}" if summary["optimal"] else "not known",
-        ),
-    ]
-    if code.published is not None and code.energy is None:
-        comparison = code.published.compare(summary["angle_degrees"])
-        rows.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
-    if "contacts" in summary:
-        rows.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
-    if "symmetry" in summary:
-        rows.append(("symmetry", str(code.symmetry)))
-    if "energy" in summary:
-        rows.append(("energy", f"{summary['energy']:.12g}"))
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
 
 
 def _plot(code: "Code", path: Path) -> None:

@@ -1,9 +1,9 @@
 """Spherical codes: n directions in d dimensions, the best known here, with an upper bound on how good any can be."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count
-from unclump.codes import catalogue
+from unclump.codes import catalogue, code_display
 from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
 from unclump.codes.catalogue.published import Published, published
 from unclump.codes.constructions.exact import ExactCode, exact_code, exact_subset
@@ -21,13 +21,18 @@ from unclump.codes.symmetry import Symmetry, symmetry
 from unclump.codes.verify import Contacts, contacts, minimal_angle
 from unclump.kernels import Kernel
 
+if TYPE_CHECKING:
+    import pandas
+
 _BOUND_TOLERANCE = 1e-10  # radians: a code this close to a bound attains it
 _MAX_VERIFIED = 20_000  # points of a closed-form code that are measured pair by pair: more take minutes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Code:
-    """A spherical code: directions with a large minimal angle.
+    """A spherical code: directions with a large minimal angle. Prints itself as a table, angles in degrees.
+
+    In a notebook it is shown as a table with a histogram of the angles of all pairs.
 
     Attributes:
         points: Unit rows, shape (n, d), float64.
@@ -40,7 +45,7 @@ class Code:
         antipodal: Whether the points are directions of lines through the origin, and angles are those of lines.
     """
 
-    points: Float[Tensor, "n d"] = field(repr=False)
+    points: Float[Tensor, "n d"]
     min_angle: float
     upper_bound: float
     bound_name: str
@@ -81,6 +86,25 @@ class Code:
         """
         return symmetry(_both_directions(self.points.numpy()) if self.antipodal else self.points.numpy())
 
+    def to_dict(self) -> dict[str, Any]:
+        """Convert all but the points to numbers and strings, for JSON; angles in degrees."""
+        return code_display.as_dict(self)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Convert all but the points to a data frame of one row, so that those of several codes stack."""
+        return code_display.as_frame(self)
+
+    def __repr__(self) -> str:
+        n, d = self.points.shape
+        lines = "; lines" if self.antipodal else ""
+        return f"Code({n} x {d}{lines}; smallest angle {math.degrees(self.min_angle):.6g} degrees; {self.source})"
+
+    def __str__(self) -> str:
+        return code_display.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return code_display.as_html(self)
+
 
 def spherical_code(
     n: int,
@@ -95,7 +119,7 @@ def spherical_code(
     antipodal: bool = False,
     progress: bool = False,
 ) -> Code:
-    """The n directions in d dimensions with the largest minimal angle that is known to this catalogue.
+    """Find n directions in d dimensions, with the largest minimal angle known to this catalogue.
 
     A closed form is used if one is known, otherwise the catalogue; if it has no entry, a search follows. `restarts`,
     `time_limit` or `init` search instead of reading the catalogue.

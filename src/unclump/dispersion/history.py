@@ -2,16 +2,27 @@
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from unclump._arrays import Floats
+from unclump._frames import data_frame
+from unclump._notebook import card, curve, grid, note
+
+if TYPE_CHECKING:
+    import pandas
+
+_HEADING = ("step", "value", "min angle", "variance", "seconds")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """What was recorded on the way: one entry a record in every array. Prints itself as a table, angles in degrees."""
+    """What was recorded on the way: one entry per record in every array. Prints itself as a table, angles in degrees.
+
+    In a notebook it is shown as a table with the curve of the smallest angle.
+    """
 
     step: npt.NDArray[np.int64]
     """How many updates the points had had."""
@@ -29,14 +40,41 @@ class History:
     interrupted: bool = False
     """Whether the run was stopped before its last step."""
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Convert to a data frame, one row per record, indexed by the step; angles in degrees."""
+        columns = {
+            "value": self.value,
+            "min_angle_degrees": np.degrees(self.min_angle),
+            "spherical_variance": self.spherical_variance,
+            "seconds": self.seconds,
+        }
+        return data_frame(columns, index=self.step.tolist(), name="step")
+
+    def __repr__(self) -> str:
+        steps, smallest = (f"{values[0]:.4g} to {values[-1]:.4g}" for values in (self.step, np.degrees(self.min_angle)))
+        return f"History(steps {steps}; smallest angle {smallest} degrees)"
+
     def __str__(self) -> str:
-        lines = [f"{'step':>8}  {'value':>12}  {'min angle':>10}  {'variance':>8}  {'seconds':>8}"]
-        for step, value, smallest, variance, seconds in zip(
-            self.step, self.value, self.min_angle, self.spherical_variance, self.seconds, strict=True
-        ):
-            lines.append(f"{step:8d}  {value:12.6g}  {math.degrees(smallest):9.4f}°  {variance:8.4f}  {seconds:8.2f}")
-        if self.min_angle_rows < self.rows:
-            lines.append(f"min angle among {self.min_angle_rows} of {self.rows} rows")
-        if self.interrupted:
-            lines.append("interrupted")
-        return "\n".join(lines)
+        widths = (8, 12, 10, 8, 8)
+        rows = [_HEADING, *self._records()]
+        lines = ["  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows]
+        return "\n".join([*lines, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        parts = [grid(_HEADING, self._records()), *map(note, self._notes())]
+        smallest = np.degrees(self.min_angle)
+        label = f"smallest angle, up to {smallest.max():.4g}°"
+        figure = curve(self.step.astype(np.float64), smallest, label) if len(self.step) > 1 else ""
+        return card(f"{self.rows} points dispersed", *parts, figure=figure)
+
+    def _records(self) -> list[tuple[str, ...]]:
+        return [
+            (f"{step:d}", f"{value:.6g}", f"{math.degrees(smallest):.4f}°", f"{variance:.4f}", f"{seconds:.2f}")
+            for step, value, smallest, variance, seconds in zip(
+                self.step, self.value, self.min_angle, self.spherical_variance, self.seconds, strict=True
+            )
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = [f"min angle among {self.min_angle_rows} of {self.rows} rows"] * (self.min_angle_rows < self.rows)
+        return [*notes, *["interrupted"] * self.interrupted]

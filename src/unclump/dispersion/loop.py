@@ -36,15 +36,21 @@ from unclump.optim.projected import project_after_step
 __all__ = ["Dispersed", "History", "disperse"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dispersed(Generic[Table]):
-    """What `disperse` returns: the points, and how they came there."""
+    """What `disperse` returns: the points, and how they came there. `history.to_pandas()` is a data frame."""
 
     points: Table
     history: History
 
+    def __repr__(self) -> str:
+        return f"Dispersed({self.points.shape[0]} x {self.points.shape[1]}; {self.history!r})"
+
     def __str__(self) -> str:
         return f"{self.points.shape[0]} points in {self.points.shape[1]} dimensions\n{self.history}"
+
+    def _repr_html_(self) -> str:
+        return self.history._repr_html_()
 
 
 def disperse(

@@ -13,7 +13,6 @@ gets the measure of the whole, and of `nearest_angles` those of its own rows.
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -38,6 +37,7 @@ from unclump.measures.rows import (
     per_set,
     squared_chord_block,
 )
+from unclump.measures.summary_table import Summary
 from unclump.ops import faiss_search
 from unclump.ops.blocks import blocks, upper_triangle
 from unclump.ops.dispatch import has_native
@@ -176,7 +176,7 @@ def covering_radius(
     generator: torch.Generator | None = None,
     gather: Gather = False,
 ) -> PerSet:
-    """The largest angle from a place on the sphere to its nearest point, among that many random places.
+    """The largest angle from a place on the sphere to its nearest point, of `samples` random places.
 
     A lower bound of the true radius, which rises towards it with the number of samples. All sets are measured from the
     same places.
@@ -238,41 +238,6 @@ def rank_of(singular: Float[Tensor, "*sets m"]) -> Float[Tensor, "*sets"]:
     return torch.where(total[..., 0] > 0, entropy.exp(), 0)
 
 
-@dataclass(frozen=True)
-class Summary:
-    """What `summary` found; angles in radians. Prints itself as a table, in degrees."""
-
-    n: int
-    d: int
-    min_angle: float
-    median_nearest_angle: float
-    mean_nearest_angle: float
-    median_angle: float
-    mean_angle: float
-    spherical_variance: float
-    effective_rank: float
-    covering_radius: float
-    covering_samples: int
-
-    def rows(self) -> list[tuple[str, str]]:
-        """The names of the measures and their values, as a person reads them."""
-        return [
-            ("points x dimensions", f"{self.n} x {self.d}"),
-            ("smallest angle", _degrees(self.min_angle)),
-            ("median nearest angle", _degrees(self.median_nearest_angle)),
-            ("mean nearest angle", _degrees(self.mean_nearest_angle)),
-            ("median angle", _degrees(self.median_angle)),
-            ("mean angle", _degrees(self.mean_angle)),
-            ("spherical variance", f"{self.spherical_variance:.4f}"),
-            ("effective rank", f"{self.effective_rank:.1f}"),
-            (f"covering radius ({self.covering_samples} samples)", _degrees(self.covering_radius)),
-        ]
-
-    def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows())
-        return "\n".join(f"{name:<{width}}  {value:>12}" for name, value in self.rows())
-
-
 def summary(
     x: Points,
     *,
@@ -280,7 +245,7 @@ def summary(
     generator: torch.Generator | None = None,
     gather: Gather = False,
 ) -> Summary:
-    """All measures of one table, which print as a table.
+    """All measures of one table; the result prints itself as a table.
 
     Args:
         x: Points, n >= 2.
@@ -311,10 +276,6 @@ def summary(
         covering_radius=_covering_radius(x, ranks, samples, generator).item(),
         covering_samples=samples,
     )
-
-
-def _degrees(radians: float) -> str:
-    return f"{math.degrees(radians):.4f}°"
 
 
 def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:

@@ -15,9 +15,14 @@ As JSON (`unclump repair FILE --save comparison.json`) it is small and plain:
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from unclump._frames import data_frame
+from unclump._notebook import card, full_grid, note
 from unclump._text import escape_unprintable, sanitise
+
+if TYPE_CHECKING:
+    import pandas
 
 FORMAT = "unclump comparison 1"
 AS_IT_IS = "as it is"
@@ -71,9 +76,9 @@ class Recommendation:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """Repairs of one table beside each other. Prints itself as a table."""
+    """Repairs of one table beside each other. Prints itself as a table, also in a notebook."""
 
     file: str
     rows: int
@@ -89,19 +94,47 @@ class Comparison:
         """Convert to numbers, strings and lists, for JSON."""
         return {"format": FORMAT, **asdict(self)}
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Convert to a data frame, one row per method: its values by column, ends of intervals, and its verdict."""
+        keys = [column.key for column in self.columns]
+        columns: dict[str, list[Any]] = {key: [method.values[key] for method in self.methods] for key in keys}
+        for key in [key for key in keys if key in self.methods[0].intervals]:
+            columns[f"{key}_low"] = [method.intervals[key][0] for method in self.methods]
+            columns[f"{key}_high"] = [method.intervals[key][1] for method in self.methods]
+        columns |= {"kind": [method.kind for method in self.methods]}
+        columns |= {"verdict": [method.verdict for method in self.methods]}
+        columns |= {"recommended": [method.name == self.recommendation.method for method in self.methods]}
+        return data_frame(columns, index=[method.name for method in self.methods], name="method")
+
+    def __repr__(self) -> str:
+        advice = sanitise(self.recommendation.method)
+        return f"Comparison({self.rows} x {self.dimensions}; {len(self.methods)} methods; recommended: {advice})"
+
     def __str__(self) -> str:
         return _as_text(self)
+
+    def _repr_html_(self) -> str:
+        heading, *rows = _table(self)
+        advice = self.recommendation
+        notes = [f"recommended: {advice.method}; {advice.reason}", advice.command, *self.notes]
+        parts = [full_grid(heading, rows), *(note(text) for text in notes if text)]
+        return card(f"{self.file}: {self.rows} rows x {self.dimensions} dimensions", *parts)
+
+
+def _table(comparison: Comparison) -> list[list[str]]:
+    """The heading, and a row for each method."""
+    heading = ["", *(column.title for column in comparison.columns), ""]
+    return [heading, *(_cells(method, comparison.columns) for method in comparison.methods)]
 
 
 def _as_text(comparison: Comparison) -> str:
     """A line for each method, then the recommendation; safe to print."""
-    shown = [_cells(method, comparison.columns) for method in comparison.methods]
-    heading = ["", *(column.title for column in comparison.columns), ""]
-    widths = [max(len(row[place]) for row in [heading, *shown]) for place in range(len(heading))]
+    table = _table(comparison)
+    widths = [max(len(row[place]) for row in table) for place in range(len(table[0]))]
     lines = [
         "  ".join([row[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(row[1:-1], widths[1:-1], strict=True))])
         + f"  {row[-1]}"
-        for row in [heading, *shown]
+        for row in table
     ]
     advice = comparison.recommendation
     lines += ["", f"recommended: {sanitise(advice.method)}; {advice.reason}"]

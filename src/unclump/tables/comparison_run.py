@@ -84,7 +84,7 @@ def compare(
         columns=_columns(figure),
         methods=tuple(compared),
         recommendation=recommend(compared, figure, by_index=by_index),
-        notes=(*_notes(len(chosen), len(x), by_index=by_index), *slow),
+        notes=(*_notes(len(chosen), len(x), by_index=by_index, has_figure=figure is not None), *slow),
     )
 
 
@@ -126,7 +126,9 @@ class _Judge:
         return values, intervals, changes
 
 
-def _notes(compared: int, rows: int, *, by_index: bool) -> Iterator[str]:
+def _notes(compared: int, rows: int, *, by_index: bool, has_figure: bool) -> Iterator[str]:
+    if not has_figure:
+        yield "judged by neighbours and hubs alone; --pairs, --queries or --labels judge by what the table is for"
     yield _BY_INDEX if by_index else f"{_BY_INDEX}; --by-index says that FILE is one"
     if compared < rows:
         yield f"compared on {compared} of {rows} rows, chosen at random; maps were fitted on all"

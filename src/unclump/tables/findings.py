@@ -1,10 +1,10 @@
-"""The results of a health check: as values, as a dictionary, as a file, and as text that is safe to print."""
+"""The results of a health check: as values, and in other forms, all but the dictionary and frames safe to print."""
 
 import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from jaxtyping import Float64, Int
@@ -13,18 +13,23 @@ from torch import Tensor
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.isotropic_law import IsotropicLaw
 from unclump.measures.uniformity_tests import UniformityTest
-from unclump.tables import health_json, health_text
+from unclump.tables import health_display, health_json, health_text
 from unclump.tables.files import BadRow
 from unclump.tables.groups import Group
 from unclump.tables.rows import Rows
 from unclump.tables.verdict import Verdict
 
+if TYPE_CHECKING:
+    import pandas
+
 _FINGERPRINT_ROWS = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Health:
     """The result of `health`; angles in radians, rows by number from 0. Prints itself as a table, in degrees.
+
+    In a notebook it is shown as a table with a histogram of the nearest angles.
 
     Attributes:
         n: The number of rows, including those without a direction.
@@ -108,6 +113,23 @@ class Health:
         """Convert to numbers, strings and lists, for JSON; angles in degrees. Names are not sanitised."""
         return health_json.as_dict(self)
 
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Convert the measures to a data frame, one row each; angles in degrees.
+
+        Columns: `table`; `uniform`, what as many uniform points would give, or NaN; `low` and `high`, the ends of a 95
+        percent interval where rows were sampled.
+        """
+        return health_display.as_frame(self)
+
+    def rows_to_pandas(self) -> "pandas.DataFrame":
+        """Convert what is known of single rows to a data frame, one row each.
+
+        Columns: `name`, if there are names, which are not sanitised; `nearest_angle_degrees`; `neighbour_of`, the
+        number of rows that have it among their k nearest; `duplicates` and `near_duplicates`, the number of its group
+        in `duplicates` and `clumps`, or -1; `fault`, "" for a row with a direction. What was not measured is NaN.
+        """
+        return health_display.rows_as_frame(self)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write all but the names to a file, for `load` and `unclump report --from`."""
         health_json.save(path, self)
@@ -121,8 +143,14 @@ class Health:
         """
         return cls(names=names, **health_json.load(path, {part.name: part.type for part in fields(cls)}))
 
+    def __repr__(self) -> str:
+        return f"Health({self.n} x {self.d} {self.dtype}; {', '.join(self.verdict.findings)})"
+
     def __str__(self) -> str:
         return health_text.as_text(self)
+
+    def _repr_html_(self) -> str:
+        return health_display.as_html(self)
 
 
 def fingerprint(table: Rows) -> str:

@@ -15,10 +15,10 @@ _MAX_GROUPS = 10  # listed
 _MAX_ROWS = 8  # listed of each group, and of rows without a direction
 
 
-def as_text(health: "Health") -> str:
-    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
+def measures(health: "Health") -> list[tuple[str, str, str]]:
+    """The name of each measure, its value, and that of uniform points with a remark; a heading is the first."""
     law = health.uniform
-    rows = [
+    return [
         ("", "this table", "uniform points"),
         ("smallest angle", _degrees(health.min_angle), f"{_degrees(law.median_smallest_angle)}  {law_name(health)}"),
         ("median nearest angle", _degrees(health.median_nearest_angle), f"{_degrees(law.median_nearest_angle)}  exact"),
@@ -42,6 +42,11 @@ def as_text(health: "Health") -> str:
             for name, test in health.tests.items()
         ),
     ]
+
+
+def as_text(health: "Health") -> str:
+    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
+    rows = measures(health)
     width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
     nearly_equal = not_all_equal(health.clumps, health.duplicates)  # those of equal rows alone are listed above
     beside = "other " if health.duplicates else ""
@@ -96,11 +101,17 @@ def _format_bad_rows(health: "Health") -> list[str]:
 def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | None) -> list[str]:
     rows = sum(len(group.rows) for group in groups)
     extent = f"{rows} rows in {count(len(groups), 'group')}" if groups else "none"
-    lines = [f"{title}: {extent}"]
-    for group in groups[:_MAX_GROUPS]:
-        labels = [_label_row(row, names) for row in group.rows[:_MAX_ROWS]]
-        lines.append(f"  {_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
+    lines = [f"{title}: {extent}", *(f"  {line}" for line in listed_groups(groups[:_MAX_GROUPS], names))]
     return lines + (["  ..."] if len(groups) > _MAX_GROUPS else [])
+
+
+def listed_groups(groups: Sequence[Group], names: Sequence[str] | None) -> list[str]:
+    """A line for each group: its smallest angle and its first rows."""
+    lines = []
+    for group in groups:
+        labels = [_label_row(row, names) for row in group.rows[:_MAX_ROWS]]
+        lines.append(f"{_degrees(group.angle):>10}  {_join(labels, len(group.rows))}")
+    return lines
 
 
 def _join(labels: list[str], total: int) -> str:

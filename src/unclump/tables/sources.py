@@ -19,7 +19,7 @@ _EXPECTED = (
 
 
 def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str] | None = None) -> Table:
-    """The points, and the names if there are any, of what other libraries call a table.
+    """Convert a data frame, a dataset, a search index, a model or an array to a `Table`.
 
     Args:
         source: A tensor or NumPy array; a `Table`; an `nn.Embedding`; a data frame of pandas or polars, or a dataset of

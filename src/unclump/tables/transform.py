@@ -35,7 +35,7 @@ class Isotropy:
     * `"whiten"`: the mean is subtracted, and the variances of all directions are brought to one.
     * `"learn"`: an affine map, from the identity on, whose images have a small dispersion objective.
 
-    Whether it helps is for the table's own task to say: `unclump repair` compares the methods by it. Rows of zeros, as
+    Whether it helps depends on the task: `unclump repair` compares the methods on your own data. Rows of zeros, as
     padding is, are left out of the fit and stay zeros.
 
     Args:

@@ -3,14 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_table
 from unclump._text import FileError, sanitise
+from unclump.tables.files import _display
 from unclump.tables.files._validation import FLOATS
+
+if TYPE_CHECKING:
+    import pandas
 
 _Layout = TypeVar("_Layout")
 
@@ -43,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Table:
-    """Points with their names, as `load` reads and `save` writes them.
+    """Points with their names, as `load` reads and `save` writes them. In a notebook its first rows are shown.
 
     Attributes:
         points: The (n, d) table, n >= 1, d >= 2. Memory-mapped where the format allows it: loading takes no memory
@@ -90,6 +94,13 @@ class Table:
         if self.source is not None:
             parts.append(f"from {self.source.path.name}")
         return f"Table({'; '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return _display.as_html(self)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Convert to a data frame: one column per dimension, numbered from 0, indexed by the names if there are any."""
+        return _display.as_frame(self)
 
     def with_points(self, points: Float[Tensor, "m d"], *, names: Sequence[str] | None = None) -> "Table":
         """Return this table with other points, in its dtype; if it has names, added rows need `names` too."""

@@ -1,0 +1,83 @@
+"""A code as numbers and words, as text, as a data frame, and as a table with a figure in a notebook."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from unclump._frames import data_frame
+from unclump._notebook import card, text_grid
+from unclump.measures.pair_figure import pair_figure
+
+if TYPE_CHECKING:
+    import pandas
+
+    from unclump.codes.code import Code
+
+_MAX_CONTACTS = 5000  # points whose contacts are counted: more take minutes
+_MAX_SYMMETRY = 1000  # points whose symmetries are found
+_MAX_PAIRS = 1000  # points whose pairs are drawn
+
+
+def as_dict(code: "Code") -> dict[str, Any]:
+    """Summarise a code; angles in degrees."""
+    n, d = code.points.shape
+    result: dict[str, Any] = {
+        "n": n,
+        "d": d,
+        "antipodal": code.antipodal,
+        "source": code.source,
+        "angle_degrees": math.degrees(code.min_angle),
+        "bound_degrees": math.degrees(code.upper_bound),
+        "bound": code.bound_name,
+        "gap_degrees": math.degrees(code.gap),
+        "optimal": code.optimal,
+        "proof": code.proof,
+    }
+    if n <= _MAX_CONTACTS and code.energy is None:  # codes of least energy have no contacts
+        result |= {"contacts": len(code.contacts.pairs), "rattlers": len(code.contacts.rattlers)}
+    if n <= _MAX_SYMMETRY and code.energy is None and code.symmetry is not None:
+        result |= {"symmetry": code.symmetry.name, "symmetry_order": code.symmetry.order}
+    if code.published is not None and code.energy is None:
+        result |= {"published_degrees": code.published.degrees, "published_by": code.published.source}
+    if code.energy is not None:
+        result["energy"] = code.energy
+    return result
+
+
+def rows(code: "Code") -> list[tuple[str, str]]:
+    """The same as names and values that a person reads."""
+    summary = as_dict(code)
+    lines = [
+        ("code", f"{summary['n']} {'lines' if code.antipodal else 'points'} in {summary['d']} dimensions"),
+        ("source", summary["source"]),
+        ("smallest angle", f"{summary['angle_degrees']:.12f} degrees"),
+        ("upper bound", f"{summary['bound_degrees']:.12f} degrees ({summary['bound']})"),
+        ("gap", f"{summary['gap_degrees']:.6g} degrees"),
+        ("optimal", f"proved: {summary['proof']}" if summary["optimal"] else "not known"),
+    ]
+    if code.published is not None and code.energy is None:
+        comparison = code.published.compare(summary["angle_degrees"])
+        lines.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
+    if "contacts" in summary:
+        lines.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
+    if "symmetry" in summary:
+        lines.append(("symmetry", str(code.symmetry)))
+    if "energy" in summary:
+        lines.append(("energy", f"{summary['energy']:.12g}"))
+    return lines
+
+
+def as_text(code: "Code") -> str:
+    """A line for each of them."""
+    return "\n".join(f"{name:<16}{value}" for name, value in rows(code))
+
+
+def as_frame(code: "Code") -> "pandas.DataFrame":
+    """A data frame of one row."""
+    return data_frame({name: [value] for name, value in as_dict(code).items()})
+
+
+def as_html(code: "Code") -> str:
+    """The summary, and a histogram of the angles of all pairs."""
+    (_, title), *lines = rows(code)
+    figure = pair_figure(code.points, lines=code.antipodal) if len(code.points) <= _MAX_PAIRS else ""
+    return card(title, text_grid(lines), figure=figure)
