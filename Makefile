@@ -59,6 +59,7 @@ reproduce: .venv/ready
 docs: .venv/ready
 	$(INSTALL) --editable '.[docs,report]'
 	$(BIN)/sphinx-build -W -b html docs docs/_build
+	$(BIN)/python tools/check_site.py docs/_build
 
 clean:
-	rm -rf .venv docs/_build docs/_generated
+	rm -rf .venv docs/_build docs/_generated docs/jupyter_execute

@@ -1,12 +1,14 @@
 """What the README shows runs, and shows what it says."""
 
 import re
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+INTERFACE = (Path(__file__).parents[1] / "docs/interface.md").read_text()
 START = (Path(__file__).parents[1] / "docs/start.md").read_text()
 TRAINING = re.search(r"```python\n(.*?)```", START, flags=re.DOTALL)[1]
 
@@ -28,6 +30,16 @@ def test_every_objective_is_in_the_table():
 
     for name in uc.list_objectives():
         assert f"`{type(uc.objective(name)).__name__}(" in README
+
+
+def test_the_interface_by_theme_has_every_public_name_once():
+    import unclump as uc
+
+    entries = re.findall(r"\{py:obj\}`(\w+) <([\w.]+)>`", INTERFACE)
+    assert sorted(name for name, _ in entries) == sorted(uc.__all__)
+    for name, path in entries:
+        module, _, last = path.rpartition(".")
+        assert getattr(import_module(module), last) is getattr(uc, name)
 
 
 def test_the_command_prints_what_is_shown(capsys):
