@@ -18,7 +18,7 @@ _MAX_LISTED = 5
 
 
 class TooFewPointsWarning(UserWarning):
-    """An objective of fewer than two points, which is zero: a batch of one row, for example."""
+    """An objective was given fewer than two points, such as a batch of one row, and is zero."""
 
 
 @cache

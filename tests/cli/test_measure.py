@@ -58,7 +58,7 @@ def test_a_table_is_measured_and_its_faults_are_named(planted, capsys):
     verdict, advice = out.splitlines()[-2:]
     assert verdict.startswith("verdict: 2 rows have no direction (NaN, infinite or zero)")
     assert "; duplicates: 2 rows are equal, in 1 group;" in verdict
-    assert advice.startswith(f"to copy: unclump spread {planted} --duplicates-only -o ")
+    assert advice.startswith(f"try: unclump spread {planted} --duplicates-only -o ")
     assert all(c.isprintable() or c == "\n" for c in out)
 
 
@@ -164,17 +164,17 @@ def test_advice_is_a_command_that_runs(tmp_path, points, capsys):
     x[5] = x[30]
     np.save(tmp_path / "my table.npy", x.numpy())
     command = run(capsys, tmp_path / "my table.npy").splitlines()[-1]
-    program, *arguments = shlex.split(command.removeprefix("to copy: "))
+    program, *arguments = shlex.split(command.removeprefix("try: "))
     assert program == "unclump"
     assert main(arguments) == 0
     capsys.readouterr()
     out = run(capsys, tmp_path / "my table-better.npy")
     assert out.splitlines()[-1].startswith("verdict: healthy")
-    assert "to copy" not in out
+    assert "try: " not in out
 
 
 def run_advice(out):
-    commands = [line.removeprefix("to copy: ") for line in out.splitlines() if line.startswith("to copy: ")]
+    commands = [line.removeprefix("try: ") for line in out.splitlines() if line.startswith("try: ")]
     for command in commands:
         assert main([*shlex.split(command)[1:], "--quiet"]) == 0
     return commands
@@ -359,7 +359,7 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     assert whole.pop("file") == str(tmp_path / "whole.npy")
     assert whole == parts
     assert parts["duplicates"][0]["rows"] == [4, 80]
-    assert "to copy" not in run(capsys, *shards)
+    assert "try: " not in run(capsys, *shards)
 
 
 COUNTED = {

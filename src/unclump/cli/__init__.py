@@ -15,7 +15,7 @@ from unclump.cli._bus_errors import report_bus_errors
 EXAMPLES = """examples:
   unclump measure model.safetensors            how healthy is a table of embeddings?
   unclump report model.safetensors             the same as one HTML page
-  unclump repair words.npz --pairs judged.tsv  which repair helps, by your own figure?
+  unclump repair words.npz --pairs judged.tsv  which repair helps, judged by your own data?
   unclump spread table.npy -o apart.npy        move its rows apart
   unclump place table.npy --count 10 -o longer.npy
                                                add ten rows where there is most room
@@ -42,7 +42,9 @@ def parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    result.add_argument("--version", action=_PrintVersion, nargs=0, help="show the version, and who computes")
+    result.add_argument(
+        "--version", action=_PrintVersion, nargs=0, help="show the version, and whether the compiled loops are in use"
+    )
     commands = result.add_subparsers(dest="command", metavar="COMMAND")
     result.set_defaults(run=lambda args: result.print_help())
     for module in (measure, report, repair, fit, apply, spread, place, code, demo, completion):

@@ -144,7 +144,7 @@ def _advice(result: "Health", table: "Table | None", args: argparse.Namespace) -
     if len(args.files) > 1 or table is None:
         return []
     commands = result.verdict.commands_for(paths_of(args.files[0], table, args))
-    return [f"to copy: {escape_unprintable(command)}" for command in commands]
+    return [f"try: {escape_unprintable(command)}" for command in commands]
 
 
 def _parse_faults(text: str | None) -> set[str]:

@@ -43,7 +43,7 @@ def separate_duplicates(
     max_move: float | None = None,
     generator: torch.Generator | None = None,
 ) -> Separated[Table]:
-    r"""Part the rows that are the same or nearly so, from each other and from all other rows.
+    r"""Separate rows that are equal or nearly equal, from each other and from all other rows.
 
     A row is clumped where another lies within the angle `within`. Clumped rows are pushed away from all rows that are
     nearer than twice that angle, along the great circles between them, round after round, until none is; all others

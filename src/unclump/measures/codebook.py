@@ -50,7 +50,7 @@ def codebook_perplexity(
     counts: Counts | None = None,
     gather: Gather = False,
 ) -> PerSet:
-    r"""The exponential of the entropy of the codes' frequencies: how many codes are in use, were they used alike.
+    r"""The exponential of the entropy of the codes' frequencies: the number of codes, used equally, that would have it.
 
     .. math:: \exp\Big(-\sum_k p_k \log p_k\Big)
 
@@ -67,7 +67,7 @@ def codebook_perplexity(
 
 @dataclass(frozen=True)
 class UniformAssignments:
-    """What n vectors give that are assigned to a codebook at random, every code being as likely.
+    """The usage and perplexity expected of n vectors that are assigned to codes at random, all equally likely.
 
     Example:
         >>> from unclump.measures.codebook import UniformAssignments

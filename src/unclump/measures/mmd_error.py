@@ -56,7 +56,7 @@ def _variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
 
 
 def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
-    r"""Return the excess of the estimated squared MMD over its expectation that has at most this probability.
+    r"""Return how far the estimated squared MMD exceeds its expectation with at most this probability.
 
     .. math::
         P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)

@@ -43,7 +43,7 @@ _KERNELS: dict[str, type[Kernel]] = {
 
 
 def list_objectives() -> tuple[str, ...]:
-    """The names that `objective` understands.
+    """The names that `objective` accepts.
 
     Example:
         >>> list_objectives()[:3]

@@ -94,7 +94,7 @@ class Objective(nn.Module):
                 The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
                 left; NaN where a weight is negative.
             reduction: "mean" is the objective, "sum" the sum of the terms whose weighted mean it is, and "none" these
-                terms, one a row and zero for masked rows. None is the reduction that the objective was made with.
+                terms, one per row and zero for masked rows. None is the reduction that the objective was made with.
         """
         return self._run(embeddings, against, weight, reduction, None)
 

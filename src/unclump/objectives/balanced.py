@@ -13,14 +13,14 @@ from unclump.objectives._base import Objective, check_objective
 
 
 class Balanced(nn.Module):
-    r"""Passes embeddings on as they are, and on the way back adds dispersion to their gradient, in proportion to it.
+    r"""The identity, whose backward pass adds an objective's gradient, scaled to a share of the task's.
 
     .. math:: g \;\leftarrow\; g + \text{share} \, \lVert g \rVert \, \frac{h}{\lVert h \rVert},
         \qquad h = \nabla \text{objective}
 
     where g is the gradient that the task sends back. The share is the weight of the objective in units of the task: it
-    means the same for every objective, loss scale and batch size. Of a table with more than 10,000 rows, most of which
-    are in no batch, take a smaller one: see the page on weights. Where the task has no gradient, nothing moves; of a
+    means the same for every objective, loss scale and batch size. For a table with more than 10,000 rows, most of which
+    are in no batch, use a smaller share: see the page on weights. Where the task has no gradient, nothing moves; of a
     sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the embeddings pass
     unchanged.
 

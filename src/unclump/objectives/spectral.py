@@ -15,7 +15,7 @@ from unclump.objectives.energy import RBF, check_finite_self
 
 
 def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*sets"]:
-    r"""Minus the logarithm of the determinant of the kernel matrix, a point.
+    r"""Minus the logarithm of the determinant of the kernel matrix, divided by the number of points.
 
     .. math:: \mathcal{L}_{LogDet}(x) = -\frac1n \log \det K, \quad K_{ij} = k(x_i, x_j)
 

@@ -1,1 +1,1 @@
-"""The operations that everything is made of, and who computes them."""
+"""The operations that everything is made of, and their implementations."""

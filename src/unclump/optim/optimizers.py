@@ -103,7 +103,7 @@ class SphereAdam(SphereOptimizer):
         x &\leftarrow \exp_x \big( -\text{lr} \, \hat m / (\sqrt{\hat v} + \epsilon) \big)
 
     with the bias-corrected :math:`\hat m` and :math:`\hat v` of Adam; then m is projected onto the new tangent space.
-    The second moment is one number a row: coordinates move at one rate, and the choice of axes makes no difference.
+    The second moment is one number per row: coordinates move at one rate, and the choice of axes makes no difference.
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them.

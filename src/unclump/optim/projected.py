@@ -17,8 +17,8 @@ from unclump.optim.groups import check_point_parameter
 def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> RemovableHandle:
     r"""The Euclidean baseline: any torch optimiser, its parameters put back on the sphere after each step.
 
-    The step leaves the sphere, and the optimiser's moments know nothing of it: `SphereAdam` and `SphereSGD` are better
-    behaved, and this is for comparison with them. A row that a step takes to the origin has no way back.
+    The step leaves the sphere, and the optimiser's moments do not account for that: `SphereAdam` and `SphereSGD` are
+    better behaved, and this is for comparison with them. A row that a step takes to the origin has no way back.
 
     Args:
         optimizer: Any torch optimiser, stepping as it always does.
