@@ -8,6 +8,7 @@ import pytest
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+SPEED = (Path(__file__).parents[1] / "docs/speed.md").read_text()
 INTERFACE = (Path(__file__).parents[1] / "docs/interface.md").read_text()
 START = (Path(__file__).parents[1] / "docs/start.md").read_text()
 TRAINING = re.search(r"```python\n(.*?)```", START, flags=re.DOTALL)[1]
@@ -30,6 +31,15 @@ def test_every_objective_is_in_the_table():
 
     for name in uc.list_objectives():
         assert f"`{type(uc.objective(name)).__name__}(" in README
+
+
+def test_the_speed_is_that_of_its_page():
+    rows = re.findall(
+        r"^\| .+? \| (?:dense|lazy) \| ([\d.]+) \+ ([\d.]+) \|.+?\| ([\d.]+) \| [\d.]+ \|$", SPEED, flags=re.MULTILINE
+    )
+    steps, ratios = [float(a) + float(b) for a, b, _ in rows], [float(ratio) for *_, ratio in rows]
+    assert len(rows) == 12
+    assert f"{min(steps):.1f} to {max(steps):.1f} ms, {min(ratios)} to {max(ratios)} times" in README
 
 
 def test_the_interface_by_theme_has_every_public_name_once():
