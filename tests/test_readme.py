@@ -11,10 +11,11 @@ EXAMPLES = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 SPEED = (Path(__file__).parents[1] / "docs/speed.md").read_text()
 INTERFACE = (Path(__file__).parents[1] / "docs/interface.md").read_text()
 START = (Path(__file__).parents[1] / "docs/start.md").read_text()
-TRAINING = re.search(r"```python\n(.*?)```", START, flags=re.DOTALL)[1]
+INDEX = (Path(__file__).parents[1] / "docs/index.md").read_text()
+FIRST = [re.search(r"```python\n(.*?)```", page, flags=re.DOTALL)[1] for page in (START, INDEX)]
 
 
-@pytest.mark.parametrize("example", [*EXAMPLES, TRAINING])
+@pytest.mark.parametrize("example", [*EXAMPLES, *FIRST])
 def test_examples_run(example, capsys):
     exec(compile(example, "README.md", "exec"), {})
     assert capsys.readouterr().out
