@@ -45,7 +45,7 @@ def text_grid(rows: Sequence[tuple[str, str]]) -> str:
 
 def note(text: str) -> str:
     """A line of text."""
-    return f'<div style="max-width:44em;overflow-wrap:anywhere">{escape_prose(text)}</div>'
+    return f'<div style="max-width:32em;overflow-wrap:anywhere">{escape_prose(text)}</div>'
 
 
 def histogram(

@@ -71,7 +71,7 @@ def as_html(health: "Health") -> str:
     parts = [note(f"verdict: {health.verdict}")]
     parts.append(full_grid(heading, [(name, value, other.partition("  ")[0]) for name, value, other in rows]))
     others = not_all_equal(health.clumps, health.duplicates)
-    for title, groups in (("equal", list(health.duplicates)), ("nearly equal", others)):
+    for title, groups in (("equal", health.duplicates), ("nearly equal", others)):
         lines = listed_groups(groups[:_MAX_GROUPS], health.names)
         parts += [note(f"{title}: {line}") for line in lines]
     parts += [note(command) for command in health.verdict.commands]
