@@ -83,11 +83,12 @@ def visit(n: int, d: int, seed: int, seconds: float) -> None:
 
 
 def leave_out(n: int, d: int) -> None:
-    """The code of one point more less a point, searched on from there, where it is better than what is there."""
+    """Where the code of one point more is better than what is there: that one less a point, searched on for a second."""
     more, current = known(n + 1, d), catalogue.read(catalogue.SHIPPED, n, d)
     if more is None or (current is not None and minimal_angle(more) <= current.record.angle + 1e-13):
         return
-    keep(solve(n, d, init=more[1:].copy(), restarts=1).points, 0, f"from {n + 1} points less one --seed 0 --restarts 1")
+    found = solve(n, d, init=more[1:].copy(), restarts=1, time_limit=1.0)
+    keep(found.points, 0, f"from {n + 1} points less one --seed 0 --time-limit 1")
 
 
 def keep(points: np.ndarray, seed: int, how: str) -> None:

@@ -13,17 +13,15 @@ tests=("$@")
 
 reports=$(mktemp -d)  # not on standard error, which pytest captures
 python=.venv/bin/python
-make native >/dev/null  # a library older than its sources is not chosen
-instruction_set=$($python -c "from unclump._library import choose; print(choose()[0])")
 restore() {
     cat "$reports"/* 2>/dev/null && echo "^ what the sanitisers said" || true
-    rm -f build/native/libunclump_"$instruction_set".*
+    rm -f build/native/libunclump_*
     make native >/dev/null
 }
 trap restore EXIT
-rm -f build/native/libunclump_"$instruction_set".*  # a newer one of another build would be taken for this one's
+rm -f build/native/libunclump_*  # newer ones of another build would be taken for this one's
 cmake -S . -B "build/sanitize-$sanitizers" -DUNCLUMP_SANITIZE="$sanitizers" >/dev/null
-cmake --build "build/sanitize-$sanitizers" --target "unclump_$instruction_set"
+cmake --build "build/sanitize-$sanitizers"
 
 if [ "$sanitizers" = thread ]; then
     runtime=libtsan.so
@@ -31,7 +29,7 @@ if [ "$sanitizers" = thread ]; then
     # Torch's own threads, which meet in an OpenMP that the sanitiser does not see. A name may fit one library only.
     printf '%s\n' called_from_lib:libtorch_cpu.so called_from_lib:libtorch_python.so called_from_lib:libgomp.so \
         called_from_lib:libgomp- called_from_lib:libscipy_openblas64_ called_from_lib:libscipy_openblas- \
-        race:libtorch mutex:libtorch race:libgomp race:openblas >"$suppressions"
+        race:libtorch mutex:libtorch race:libfaiss race:libgomp race:openblas >"$suppressions"
     export TSAN_OPTIONS="halt_on_error=1 exitcode=66 suppressions=$suppressions log_path=$reports/thread"
 else
     runtime=libasan.so
