@@ -83,7 +83,7 @@ def visit(n: int, d: int, seed: int, seconds: float) -> None:
 
 
 def leave_out(n: int, d: int) -> None:
-    """Where the code of one point more is better than what is there: that one less a point, searched on for a second."""
+    """Where the code of one point more is better than what is there: it less a point, searched on for a second."""
     more, current = known(n + 1, d), catalogue.read(catalogue.SHIPPED, n, d)
     if more is None or (current is not None and minimal_angle(more) <= current.record.angle + 1e-13):
         return

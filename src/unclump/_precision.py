@@ -59,8 +59,10 @@ def push_aside(
     The axis is that of the smallest of the first coordinates: of eight, one is small enough. The part that is normal to
     the sphere is taken away where gradients are projected.
     """
-    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
-    vector.scatter_(-1, axis, vector.gather(-1, axis) + by * torch.rsqrt(1 - smallest))
+    first = x[..., :8]
+    smallest, axis = first.square().min(dim=-1, keepdim=True)
+    is_axis = torch.arange(first.shape[-1], device=x.device) == axis
+    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
 
 
 _UNCHANGED = nullcontext()

@@ -2,12 +2,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
-def test_every_objective_compiles_as_one_graph_with_the_same_numbers():
-    command = [sys.executable, "-m", "tests.compile_table"]
+
+@pytest.mark.parametrize(("options", "lines"), [(["--quick"], 31), pytest.param([], 109, marks=pytest.mark.deep)])
+def test_objectives_compile_as_one_graph_with_the_same_numbers(options, lines):
+    command = [sys.executable, "-m", "tests.compile_table", *options]
     result = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("differs by") == 109
+    assert result.stdout.count("differs by") == lines
 
 
 def test_the_compiler_is_not_imported_before_it_is_used():

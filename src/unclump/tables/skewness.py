@@ -11,8 +11,8 @@ def skewness_of(first: Any, second: Any, third: Any) -> Any:
     .. math:: \frac{m_3 - 3 m_1 m_2 + 2 m_1^3}{(m_2 - m_1^2)^{3/2}}
 
     Example:
-        >>> skewness_of(0.5, 0.5, 0.5), round(float(skewness_of(0.1, 0.1, 0.1)), 4)  # one with probability p, else zero
-        (array(0.), 2.6667)
+        >>> [round(float(skewness_of(p, p, p)), 4) for p in (0.5, 0.1)]  # of one with probability p, else zero
+        [0.0, 2.6667]
     """
     variance = np.asarray(second - first**2)
     return (third - 3 * first * second + 2 * first**3) / np.where(variance > 0, variance, np.inf) ** 1.5
