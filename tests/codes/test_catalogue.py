@@ -3,6 +3,7 @@
 import json
 import math
 import zipfile
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -134,8 +135,11 @@ SHIPPED = [(int(path.stem), n) for path in sorted(catalogue.SHIPPED.glob("*.zip"
 
 
 def test_the_package_ships_what_it_promises():
-    promised = {3: range(4, 201), 4: range(5, 127), 5: range(6, 61)}
-    promised |= {d: [2**k for k in range(1, 11)] for d in (8, 16, 32)}
+    promised = {3: range(4, 201), 4: range(5, 127), 5: range(6, 131), 6: range(7, 101), 7: range(8, 101)}
+    promised |= {d: [*range(d + 1, 65), 72, 96, 128] for d in range(8, 17)}
+    promised |= {d: [*range(2 * d + 1, 2 * d + 5), 64] for d in range(17, 25)}
+    promised[8] = [*promised[8], 256, 512, 1024]
+    promised[32] = [2**k for k in range(1, 11)]
     missing = {(d, n) for d, sizes in promised.items() for n in sizes if exact_code(n, d) is None} - set(SHIPPED)
     assert missing == set()
 
@@ -148,11 +152,11 @@ def test_every_shipped_code_has_its_angle_and_keeps_below_its_bound(d):
         assert entry.record.command.startswith("unclump code ")
 
 
-@pytest.mark.parametrize("d", [3, 4, 5])
+@pytest.mark.parametrize("d", sorted({d for d, _ in SHIPPED}))
 def test_more_points_are_not_farther_apart(d):
     angles = {n: record.angle for n, record in catalogue.read_index(catalogue.SHIPPED / f"{d}.zip").items()}
     angles |= {n: math.acos(code.cosine) for n in range(2, 131) if (code := exact_code(n, d)) is not None}
-    assert [(n, n + 1) for n in angles if angles.get(n + 1, 0) > angles[n] + 1e-12] == []
+    assert [(n, more) for n, more in pairwise(sorted(angles)) if angles[more] > angles[n] + 1e-12] == []
 
 
 def test_the_index_is_readable_by_people():

@@ -66,9 +66,9 @@ def test_an_objective_by_name_or_module_is_followed():
     """Where no code is better, the objective makes the difference, and the generator all of the chance."""
     choices = {"steps": 60, "lr": 0.1}
     named, again, module = (
-        prototypes(60, 10, objective=o, generator=seeded(), **choices) for o in ("koleo", "koleo", uc.KoLeo())
+        prototypes(70, 10, objective=o, generator=seeded(), **choices) for o in ("koleo", "koleo", uc.KoLeo())
     )
-    other = prototypes(60, 10, objective="max_min", generator=seeded(), **choices)
+    other = prototypes(70, 10, objective="max_min", generator=seeded(), **choices)
     assert torch.equal(named, again)
     assert torch.equal(named, module)
     assert not torch.equal(named, other)
