@@ -33,6 +33,7 @@ if [ "$sanitizers" = thread ]; then
     export TSAN_OPTIONS="halt_on_error=1 exitcode=66 suppressions=$suppressions log_path=$reports/thread"
 else
     runtime=libasan.so
-    export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+    export ASAN_OPTIONS=detect_leaks=0:halt_on_error=1:log_path=$reports/address
+    export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1:log_path=$reports/undefined
 fi
 LD_PRELOAD="$(gcc -print-file-name=$runtime) $(gcc -print-file-name=libstdc++.so)" $python -m pytest -q -p no:cacheprovider "${tests[@]}"

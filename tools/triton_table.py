@@ -135,7 +135,8 @@ def run(tool, *arguments):
 
 def is_atomic(name):
     """Whether an instruction reads and writes memory at once, which threads may do in any order."""
-    return name.split(".")[0] in ("ATOM", "ATOMG", "ATOMS", "RED")
+    kind = name.split(".")[0]
+    return kind.startswith(("ATOM", "RED")) and kind != "REDUX"  # the last is within a warp
 
 
 def innermost_loop(instructions):

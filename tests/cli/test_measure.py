@@ -382,7 +382,7 @@ def test_numbers_of_rows_are_no_coordinates_and_that_is_said(name, tmp_path, cap
     said = json.loads(run(capsys, tmp_path / name, "--json"))
     assert said["d"] == 3
     column = {"named.csv": "key", "unnamed.csv": "Unnamed: 0", "plain.csv": "column 1", "one.tsv": "n"}[name]
-    assert said["notes"] == [f"read as numbers of rows, not as coordinates: '{column}'"]
+    assert said["notes"] == [f"columns of numbers that were not read as coordinates: '{column}'"]
     assert said["notes"][0] in run(capsys, tmp_path / name)
     uc.save(tmp_path / f"new-{name}", table.with_points(2 * table.points))
     back = uc.load(tmp_path / f"new-{name}")
@@ -402,7 +402,7 @@ def test_an_id_in_parquet_and_arrow_is_no_coordinate(suffix, kind, tmp_path, cap
         with pa.ipc.new_file(tmp_path / "t.arrow", table.schema) as file:
             file.write_table(table)
     said = json.loads(run(capsys, tmp_path / f"t{suffix}", "--json"))
-    assert (said["d"], said["notes"]) == (3, ["read as numbers of rows, not as coordinates: 'id'"])
+    assert (said["d"], said["notes"]) == (3, ["columns of numbers that were not read as coordinates: 'id'"])
 
 
 def test_columns_that_only_begin_like_row_numbers_are_coordinates(tmp_path):

@@ -24,8 +24,8 @@ class Processes:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """Which of so many items are those of this process: as many as others have, or one fewer or more."""
-        return slice(count * self.rank // self.size, count * (self.rank + 1) // self.size)
+        """Which of so many items are those of this process, as many as others have or one fewer; the first has some."""
+        return slice(-(-count * self.rank // self.size), -(-count * (self.rank + 1) // self.size))
 
     def each(self, thing: Any) -> list[Any]:
         """What every process has."""
@@ -59,7 +59,8 @@ def join_processes() -> Iterator[Processes]:
 
     What is wrong for all of them the first one says.
     """
-    size = int(os.environ.get("WORLD_SIZE", "1"))
+    # Schedulers set the size for commands too that are not to wait for one another.
+    size = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
     if size == 1:
         yield Processes()
         return

@@ -106,7 +106,8 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
             print(json.dumps(files | result.to_dict() | {"notes": notes}, indent=1, allow_nan=False))
         else:
             print("\n".join([str(result), *notes, *_advice(result, share.table, args)]))
-    return int(not fail_on.isdisjoint(result.verdict.findings))
+    # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
+    return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
 
 def _check_target(args: argparse.Namespace, processes: "Processes") -> None:

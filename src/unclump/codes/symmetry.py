@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float
 
 from unclump.codes.verify import contacts
 
+_MOST_POINTS = 5_000
 _MOST_TRIALS = 20_000  # images of points; high-dimensional codes with few different angles may need more
 
 
@@ -50,6 +51,8 @@ def symmetry(points: Float[np.ndarray, "n d"], *, tolerance: float = 1e-7) -> Sy
         >>> print(symmetry(np.concatenate([np.eye(3), -np.eye(3)])))
         Oh, order 48
     """
+    if len(points) > _MOST_POINTS:
+        return None
     x = np.delete(points, contacts(points).rattlers, axis=0)
     if len(x) == 0:
         return Symmetry(1, "C1" if points.shape[1] == 3 else "")
@@ -72,11 +75,17 @@ class _Isometries:
         self.profiles = np.sort(self.cosines, axis=1)
         self.rank = int(np.linalg.matrix_rank(x, tol=1e-6))
         self.base = self._choose_base()
+        self.alike = {i: self._alike(i) for i in self.base}
         self.coordinates = x @ np.linalg.pinv(x[self.base])  # of all points, by those of the base
 
     def _choose_base(self) -> list[int]:
         """Independent points. Those that are near each other leave fewest choices for their images."""
-        base = [min(range(len(self.x)), key=lambda i: int(self._alike(i).sum()))]
+        sizes = np.zeros(len(self.x), dtype=int)  # how many are alike
+        for i in range(len(self.x)):
+            if sizes[i] == 0:
+                alike = self._alike(i)
+                sizes[alike] = alike.sum()
+        base = [int(sizes.argmin())]
         while len(base) < self.rank:
             span = np.linalg.qr(self.x[base].T)[0]
             heights = np.linalg.norm(self.x - self.x @ span @ span.T, axis=1)
@@ -112,7 +121,7 @@ class _Isometries:
         if self.trials > _MOST_TRIALS:
             raise TimeoutError
         new = self.base[len(images)]
-        candidates = self._alike(new)
+        candidates = self.alike[new].copy()
         for original, image in zip(self.base, images, strict=False):
             candidates &= np.abs(self.cosines[image] - self.cosines[original, new]) < self.tolerance
         return [int(j) for j in np.flatnonzero(candidates)]

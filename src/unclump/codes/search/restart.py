@@ -97,7 +97,8 @@ class CodeSearch:
                 best.points, best.score = trial.points, trial.score
                 report(best.score)
         if self._polish_cost() < (CHEAP if flag[0] else _AFFORDABLE):
-            self._polish(best, np.zeros(1, np.uint8) if flag[0] else flag, rounds=_ROUNDS)
+            # When time is up one round must do: it is not ended early.
+            self._polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
             report(best.score)
         return best
 
@@ -188,7 +189,7 @@ class CodeSearch:
         square = smallest_squared_chord(code.points)
         for _ in range(rounds):
             last = square
-            for margin in _MARGINS[:rounds]:
+            for margin in _MARGINS if rounds > 1 else _MARGINS[:1]:
                 square = polish(code.points, _REACH, _STEPS, flag, margin=margin)
             if square < last * (1 + 1e-14):
                 break

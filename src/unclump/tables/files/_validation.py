@@ -113,7 +113,7 @@ def note_on_columns(left_out: Sequence[str]) -> list[str]:
     """Say which columns of numbers were not read as coordinates, if any."""
     listed = ", ".join(f"'{sanitise(name)}'" for name in left_out[:_MAX_LISTED])
     more = f" and {len(left_out) - _MAX_LISTED} more" if len(left_out) > _MAX_LISTED else ""
-    return [f"read as numbers of rows, not as coordinates: {listed}{more}"] if left_out else []
+    return [f"columns of numbers that were not read as coordinates: {listed}{more}"] if left_out else []
 
 
 def check_names(names: Sequence[str]) -> None:
