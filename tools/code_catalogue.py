@@ -3,12 +3,12 @@
 python tools/code_catalogue.py [--check]
 """
 
-import argparse
 import math
 import os
-import sys
 import tempfile
 from pathlib import Path
+
+from _pages import write_or_check
 
 from unclump.codes import catalogue, spherical_code
 
@@ -44,19 +44,12 @@ def page():
     return "\n\n".join(sections) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the page is what it should be")
-    chosen = parser.parse_args()
-    with tempfile.TemporaryDirectory() as nothing:  # not what a user has improved
+def shipped_page():
+    """The page, without what a user has improved."""
+    with tempfile.TemporaryDirectory() as nothing:
         os.environ["UNCLUMP_CATALOGUE"] = nothing
-        text = page()
-    if chosen.check:
-        sys.exit(
-            0 if PAGE.read_text() == text else "docs/code_catalogue.md is out of date: run tools/code_catalogue.py"
-        )
-    PAGE.write_text(text)
+        return page()
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__.splitlines()[0], PAGE, shipped_page)

@@ -5,10 +5,9 @@ python tools/code_records.py [--check]
 Angles are computed again from the coordinates with fifty digits.
 """
 
-import argparse
-import sys
 from pathlib import Path
 
+from _pages import write_or_check
 from mpmath import mp, mpf
 
 from unclump.codes import spherical_code
@@ -79,16 +78,11 @@ Published codes that the search has not found yet.
 """
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the page is what it should be")
-    chosen = parser.parse_args()
+def precise_page():
+    """The page, computed with fifty digits."""
     with mp.workdps(50):
-        text = page()
-    if chosen.check:
-        sys.exit(0 if PAGE.read_text() == text else "docs/code_records.md is out of date: run tools/code_records.py")
-    PAGE.write_text(text)
+        return page()
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(__doc__.splitlines()[0], PAGE, precise_page)

@@ -162,7 +162,7 @@ def test_padding_stays_zero_and_does_not_count(method):
 def test_a_table_in_many_blocks_is_as_in_one(monkeypatch):
     x = table(1000, 5, mean=1e4)
     one = estimate_covariance(x)
-    monkeypatch.setattr("unclump.tables.transform_covariance._BLOCK", 35)
+    monkeypatch.setattr("unclump.tables.transform_covariance.BLOCK", 35)
     many = estimate_covariance(x)
     assert_close(many.mean, one.mean)
     assert_close(many.matrix, covariance(x), rtol=1e-9, atol=1e-9)
@@ -251,7 +251,7 @@ def test_what_is_refused(call, error, message):
 def test_rows_that_are_not_finite_are_refused_by_number(method, value, fault, monkeypatch):
     x = table()
     x[250, 3] = value
-    monkeypatch.setattr("unclump.tables.transform_covariance._BLOCK", 600)
+    monkeypatch.setattr("unclump.tables.transform_covariance.BLOCK", 600)
     with pytest.raises(ValueError, match=rf"{fault} in 1 row \(250\)"):
         made(method).fit(x)
     with pytest.raises(ValueError, match=rf"{fault} in 1 row \(250\)"):

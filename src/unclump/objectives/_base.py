@@ -53,7 +53,7 @@ class Objective(nn.Module):
     """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
 
     has_fused = False
-    """Whether there may be a compiled loop; set by the class itself."""
+    """Whether there may be a compiled loop: of the class, and of what the objective was made with."""
 
     rows_of_pull = -2
     """The dimension of `Pull.vectors` that counts rows."""
@@ -332,9 +332,9 @@ def _loss(
     objective, too_few = call.objective, None
     count: Tensor | float
     x, against, weight = _sets(embeddings, against, weight, objective)
-    is_alone = against is None and weight is None and call.ranks.size == 1
-    result, count = objective.fused(x, draw, needs_grad) if is_alone else None, x.shape[-2]
-    if result is None and is_alone and objective.has_fused:
+    is_fused = objective.has_fused and against is None and weight is None and call.ranks.size == 1
+    result, count = objective.fused(x, draw, needs_grad) if is_fused else None, x.shape[-2]
+    if result is None and is_fused:
         result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)

@@ -52,12 +52,11 @@ class OfNeighbours(Objective):
                 "nearest through a whole table"
             )
         self.k, self.group_size, self.distance, self.neighbours = k, group_size, distance, neighbours
+        self.has_fused = self.has_fused and neighbours == "exact" and k == 1 and group_size is None
 
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        if self.neighbours != "exact" or self.k > 1 or self.group_size is not None:
-            return None
         fused = fused_mean_of_nearest(
             embeddings, distance=self.distance, logarithm=self.logarithm, needs_grad=needs_grad
         )

@@ -2,8 +2,8 @@
 
 **Rows without a direction take no part.** A row of zeros, as `padding_idx` makes one, is treated like one that a mask
 leaves out: its weight is zero, it is no other's neighbour, counts in no mean, and has no gradient. The same holds in a
-queue and on other ranks. `among` decides this on the device, from the norms: nothing waits for its values. A table
-alone on a CPU, whose loops read them anyway, does not come here: see `_zero_rows.py`.
+queue and on other ranks. `among` decides this on the device, from the norms: nothing waits for its values. A single
+table of which a fused loop of the CPU can do the other rows does not come here: see `_zero_rows.py`.
 """
 
 from dataclasses import dataclass, replace

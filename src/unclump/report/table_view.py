@@ -36,7 +36,7 @@ class TableView:
         health: What was measured.
         rows: The numbers of the rows that have a direction.
         points: The whole table, which may be a memory map.
-        norms: Their norms.
+        norms: Of the rows that have a direction.
         pair_angles: The angles of all pairs, or of a random sample.
     """
 

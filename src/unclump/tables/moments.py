@@ -53,7 +53,7 @@ class Moments:
             self._products.addmm_(moved.mT, moved)
 
     def add_other_ranks(self, ranks: Alone) -> None:
-        """Add the sums of the other ranks, which have the same centre; of fewer rows than dimensions there are none."""
+        """Add the sums of the other ranks, which have the same centre and keep sums, not rows."""
         if ranks.size > 1:
             assert not self._keep_rows
             self.n = int(ranks.sum(torch.tensor(self.n)))

@@ -16,8 +16,7 @@ from tqdm import tqdm
 from unclump._arrays import Floats, as_tensor
 from unclump._checks import check_table, has_direction
 from unclump.tables.moments import Moments
-
-_BLOCK = 2**21  # entries of a block
+from unclump.tables.rows import BLOCK
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def estimate_covariance(x: Tensor | Floats, *, progress: bool = False) -> Covari
     d = x.shape[1]
     sums: Moments | None = None
     cubes, fourth = torch.zeros(d).double(), 0.0
-    for _, block in row_blocks(x, progress=progress, unit="row"):
+    for _, block in row_blocks(x, progress=progress):
         rows = block[has_direction(block)].cpu().double()
         if len(rows) == 0:
             continue
@@ -80,7 +79,7 @@ def estimate_covariance(x: Tensor | Floats, *, progress: bool = False) -> Covari
     return Covariance(n, sums.mean, covariance, min(1.0, error / distance) if distance > 0 else 1.0)
 
 
-def check_rows_to_fit(x: Tensor | Floats, *, at_least: int = 1) -> None:
+def check_rows_to_fit(x: Tensor | Floats, *, at_least: int) -> None:
     """Raise unless `x` is a table, torch or NumPy, which is not copied for it."""
     if isinstance(x, np.ndarray):
         dtype = as_tensor(np.empty(0, x.dtype)).dtype if x.dtype.kind in "fiu" else torch.int64
@@ -95,10 +94,10 @@ def check_enough(n: int, total: int) -> None:
         raise ValueError(f"expected at least 2 rows that are not zero, got {n} of {total}; fit on more rows")
 
 
-def row_blocks(x: Tensor | Floats, *, progress: bool = False, unit: str = "row") -> Iterator[tuple[int, Tensor]]:
+def row_blocks(x: Tensor | Floats, *, progress: bool = False) -> Iterator[tuple[int, Tensor]]:
     """Some rows at a time, with the number of the first; raise at those that are NaN or infinite, by number."""
-    n, step = x.shape[0], max(1, _BLOCK // x.shape[1])
-    with tqdm(total=n, disable=not progress, unit=unit, unit_scale=True) as bar:
+    n, step = x.shape[0], max(1, BLOCK // x.shape[1])
+    with tqdm(total=n, disable=not progress, unit="row", unit_scale=True) as bar:
         for start in range(0, n, step):
             part = x[start : start + step]
             block = (as_tensor(part) if isinstance(part, np.ndarray) else part).detach()

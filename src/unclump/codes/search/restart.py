@@ -189,7 +189,7 @@ class CodeSearch:
         square = smallest_squared_chord(code.points)
         for _ in range(rounds):
             last = square
-            for margin in _MARGINS if rounds > 1 else _MARGINS[:1]:
+            for margin in _MARGINS if rounds > 1 and has_native() else _MARGINS[:1]:
                 square = polish(code.points, _REACH, _STEPS, flag, margin=margin)
             if square < last * (1 + 1e-14):
                 break
@@ -200,6 +200,6 @@ class CodeSearch:
 
 
 def polish_cost(n: int, d: int) -> float:
-    """Estimated operations of a polish step: a skyline Cholesky factorisation of points sorted along an axis."""
+    """Estimated operations of a skyline Cholesky factorisation, of points sorted along an axis: one to six a step."""
     operations = (n * (d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(n, d)) ** 2
     return operations if has_native() else 100 * operations
