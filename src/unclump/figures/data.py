@@ -10,7 +10,8 @@ from torch import Tensor
 
 from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle, angle_of
-from unclump.measures.angles import pair_chords, singular_values
+from unclump.measures.angles import singular_values
+from unclump.measures.pair_chords import pair_chords
 
 _NODES = 4096
 _MAX_GATHERED = 2**22  # values of gathered rows held at once

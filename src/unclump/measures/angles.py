@@ -12,11 +12,10 @@ gets the measure of the whole, and of `nearest_angles` those of its own rows.
 """
 
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
@@ -28,28 +27,14 @@ from unclump.distributed.ranks import Alone, Gather
 from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
 from unclump.kernels import Riesz
-from unclump.measures.rows import (
-    BLOCK,
-    PerSet,
-    Points,
-    directions_on_ranks,
-    map_sets,
-    per_set,
-    squared_chord_block,
-)
+from unclump.measures.pair_chords import median_chords
+from unclump.measures.rows import BLOCK, PerSet, Points, directions_on_ranks, map_sets, per_set
 from unclump.measures.summary_table import Summary
 from unclump.ops import faiss_search
-from unclump.ops.blocks import blocks, upper_triangle
-from unclump.ops.dispatch import has_native
 from unclump.ops.kernel_sum import kernel_sum
-from unclump.ops.native.chords import collect_chords, count_chords
 from unclump.ops.nearest import nearest
 
 _MINUS_ANGLE = Riesz(-1.0, "geodesic")
-_KEPT = 4_000_000  # how many pairwise angles the median may hold at once
-_BINS = 2**16  # and into how many bins it sorts them otherwise
-_ALL = 0.0, 8.0  # where squared chords are
-_SAMPLED = 2048  # rows whose angles say about where the median is
 
 
 def nearest_angles(x: Points, *, neighbours: str = "exact", gather: Gather = False) -> Float[Tensor, "*sets n"]:
@@ -133,23 +118,7 @@ def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def _median_angle(x: Tensor, ranks: Alone) -> float:
-    last, bracket = math.comb(ranks.total, 2) - 1, _around_median(x, ranks)
-    middle = _select(x, ranks, last // 2, *bracket)[: 1 + last % 2]
-    if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(x, ranks, last // 2 + 1, *bracket)[:1]])
-    return angle_of(middle).mean().item()
-
-
-def _around_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
-    """Where squared chords near the median begin, by those of some rows, and over what width; powers of two."""
-    if ranks.size > 1 or len(x) < 2 * _SAMPLED:
-        return _ALL
-    sample = x[torch.arange(_SAMPLED, device=x.device) * len(x) // _SAMPLED]
-    ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED])))).sort().values
-    low, high = (ordered[int(share * len(ordered))].item() for share in (0.48, 0.52))
-    width = 2.0 ** math.ceil(math.log2(max(high - low, 2**-40)))
-    low = math.floor(low / width * _BINS) * width / _BINS
-    return (low, width) if low >= width else _ALL  # so that differences from `low` are exact
+    return angle_of(median_chords(x, ranks)).mean().item()
 
 
 def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
@@ -276,63 +245,3 @@ def summary(
         covering_radius=_covering_radius(x, ranks, samples, generator).item(),
         covering_samples=samples,
     )
-
-
-def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:
-    """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
-    for rows, columns in upper_triangle(len(x), BLOCK):
-        r2 = squared_chord_block(x[rows], x[columns])
-        if rows == columns:
-            yield r2[torch.ones_like(r2, dtype=torch.bool).triu(1)]
-        else:
-            yield r2.flatten()
-    for origin, (y,) in ranks.ring(x):
-        for rows, columns in blocks(len(x), len(y), BLOCK**2) if origin < ranks.rank else ():
-            yield squared_chord_block(x[rows], y[columns]).flatten()
-
-
-def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width: float) -> Float[Tensor, " k"]:
-    """Of all pairs' squared chords the one of that rank, from 0, and at least one of those after it in its bin.
-
-    A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
-    that no value is rounded into another bin. The first bins are those of values from `low` on; if the rank is not
-    there, of all.
-    """
-    while width > 2**-60:  # finer than any two different squared chords that double precision tells apart
-        up_to = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
-        if not up_to[0] <= rank < up_to[-1]:
-            low, width = _ALL
-            continue
-        chosen = int(torch.searchsorted(up_to, rank, right=True)) - 1
-        place, count = rank - int(up_to[chosen]), int(up_to[chosen + 1] - up_to[chosen])
-        low, width = low + chosen * width / _BINS, width / _BINS
-        if count <= _KEPT and ranks.size == 1:
-            return _collect_chords(x, ranks, low, width, count).sort().values[place:]
-    return torch.full((min(count - place, 2),), low, dtype=torch.float64)  # equal pairs may be as many as there are
-
-
-def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float) -> Int[Tensor, " bins_and_one"]:
-    """How many squared chords are below `low`, and in each of the bins from there on."""
-    if ranks.size == 1 and has_native(x):
-        return count_chords(x, low, width, _BINS)
-    counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
-    for values in pair_chords(x, ranks):
-        below += (values < low).sum().cpu()
-        inside = values[(values >= low) & (values - low < width)]
-        counts += torch.bincount(((inside - low) * (_BINS / width)).long(), minlength=_BINS).cpu()
-    return torch.cat([below, counts])
-
-
-def _collect_chords(
-    x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float, count: int
-) -> Float[Tensor, " count"]:
-    """The squared chords in a range that holds so many."""
-    if has_native(x):
-        return collect_chords(x, low, width, count)
-    # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
-    kept, filled = torch.empty(count, dtype=torch.float64), 0
-    for values in pair_chords(x, ranks):
-        inside = values[(values >= low) & (values - low < width)]
-        kept[filled : filled + len(inside)] = inside
-        filled += len(inside)
-    return kept

@@ -11,7 +11,7 @@ from unclump._notebook import histogram
 from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle_of
 from unclump.geometry.uniform_law import uniform_density
-from unclump.measures.angles import pair_chords
+from unclump.measures.pair_chords import pair_chords
 
 
 def pair_figure(x: Float64[Tensor, "n d"], *, lines: bool = False) -> str:
