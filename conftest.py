@@ -4,21 +4,30 @@ import math
 import os
 
 import pytest
-import torch
-
-import unclump
 
 # One thread a worker, for NumPy as for torch: where two workers have two each, these wait for one another, up to twenty
-# times as long as one thread computes. Workers and what they start inherit it; NumPy is loaded here already.
+# times as long as one thread computes. Workers and what they start inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# Without a GPU its kernels are interpreted. Triton's own functions are made so when it is imported, by whichever test.
-if not torch.cuda.is_available():
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+def pytest_configure(config):
+    """Torch is for who runs tests: the process that only hands them out to workers starts in a second without it."""
+    if config.getoption("dist", "no") != "no":
+        return
+    import torch
+
+    torch.set_num_threads(1)  # one worker a core; more threads would only fight over it
+    # Without a GPU its kernels are interpreted. Triton's own functions are made so when it is imported, by any test.
+    if not torch.cuda.is_available():
+        os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="session")
 def _example_names(doctest_namespace):
+    import torch
+
+    import unclump
+
     doctest_namespace.update({name: getattr(unclump, name) for name in unclump.__all__})
     doctest_namespace.update(torch=torch, math=math, uc=unclump)
 

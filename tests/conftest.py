@@ -1,34 +1,41 @@
-"""Points, rotations and kernels that many tests share: float64 and seeded."""
+"""Points, rotations and kernels that many tests share: float64 and seeded.
 
-import jaxtyping
+Torch is imported inside the fixtures: the process that hands out tests to workers reads this file, too.
+"""
+
 import pytest
-import torch
-
-from unclump import project
-
-torch.set_num_threads(1)  # one worker a core; more threads would only fight over it
 
 
 @pytest.fixture
 def generator():
+    import torch
+
     return torch.Generator().manual_seed(0)
 
 
 @pytest.fixture
 def points(generator):
     """points(n, d): n uniform points in d dimensions, in float64."""
+    import torch
+
+    from unclump import project
+
     return lambda n, d: project(torch.randn(n, d, generator=generator, dtype=torch.float64))
 
 
 @pytest.fixture
 def rotation(generator):
     """rotation(d): a random orthogonal matrix."""
+    import torch
+
     return lambda d: torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64)).Q
 
 
 @pytest.fixture
 def at_the_door():
     """Lets wrong arguments reach our own checks, as they do outside the tests, instead of the shape checker's."""
+    import jaxtyping
+
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
@@ -37,6 +44,9 @@ def at_the_door():
 @pytest.fixture
 def simplex():
     """simplex(d): d + 1 points in d dimensions with cosine -1/d."""
+    import torch
+
+    from unclump import project
 
     def make(d):
         centred = torch.eye(d + 1, dtype=torch.float64) - 1 / (d + 1)
@@ -48,6 +58,10 @@ def simplex():
 
 @pytest.fixture
 def icosahedron():
+    import torch
+
+    from unclump import project
+
     golden = (1 + 5**0.5) / 2
     corners = [(0.0, a, b * golden) for a in (1, -1) for b in (1, -1)]
     turned = [(p[i % 3], p[(i + 1) % 3], p[(i + 2) % 3]) for p in corners for i in range(3)]
@@ -56,6 +70,8 @@ def icosahedron():
 
 @pytest.fixture
 def two_threads():
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(2)
     yield

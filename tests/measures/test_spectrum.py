@@ -32,6 +32,14 @@ def test_rankme_is_its_definition_on_rows_as_they_are():
     assert uc.rankme(uc.project(x)) == pytest.approx(uc.effective_rank(x), rel=1e-12)
 
 
+def test_rankme_is_what_a_published_implementation_gives():
+    """Computed by `calc_rankme` of decalmlutils 0.0.6 (PyPI), with an epsilon of 0 and with the 1e-7 of the paper."""
+    i, j = torch.arange(40, dtype=torch.float64).unsqueeze(1), torch.arange(6, dtype=torch.float64)
+    x = torch.sin(1 + i * (j + 1)) / (1 + j) + 0.2
+    assert uc.rankme(x) == pytest.approx(4.870862514104932, rel=1e-12)
+    assert uc.rankme(x) == pytest.approx(4.870865454216883, rel=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(30, 9), (9, 30), (12, 12)])
 def test_rankme_counts_equal_singular_values_whichever_side_is_longer(shape):
     left, right = (torch.linalg.qr(torch.randn(n, 4, generator=seeded(n), dtype=torch.float64)).Q for n in shape)
