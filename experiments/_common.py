@@ -95,29 +95,34 @@ class Results:
     def __getitem__(self, setting):
         return self.configuration[setting]
 
-    def complete(self, settings, run):
-        """The records of all these settings: run(**setting) for each that the file does not hold yet."""
+    def complete(self, settings, run, *, shares=None):
+        """The records of all these settings: run(**setting) for each that the file does not hold yet.
+
+        With `shares`, run takes `seeds` instead of `seed` and returns a list: those of settings that differ in their
+        seed alone, and for which shares(setting) is true, at once; otherwise one.
+        """
         missing = [one for place, one in enumerate(settings) if self._held(one) is None and one not in settings[:place]]
         bar = tqdm(total=len(settings), initial=len(settings) - len(missing), desc=self.name, unit="run", disable=None)
-        with bar, at_a_time(self.jobs, run) as start:
-            waiting, running, failed = collections.deque(missing), [], []
+        with bar, at_a_time(self.jobs, functools.partial(of_setting if shares is None else of_seeds, run)) as start:
+            waiting, running, failed = collections.deque(grouped(missing, shares)), [], []
             while running or (waiting and not failed and time.monotonic() <= self.stop):
                 while waiting and not failed and len(running) < self.jobs and time.monotonic() <= self.stop:
-                    setting = waiting.popleft()
-                    bar.set_postfix_str(" ".join(str(value) for value in setting.values()))
-                    running.append(start(setting))
+                    group = waiting.popleft()
+                    bar.set_postfix_str(" ".join(str(value) for value in group[0].values()))
+                    running.append(start(group))
                 done, left = futures.wait(running, return_when=futures.FIRST_COMPLETED)
                 failed += [one for one in done if one.exception()]
                 for one in done - set(failed):
-                    self.runs.append(one.result())
+                    self.runs.extend(one.result())
                     self.versions = versions()
                     self._write(None)
-                    bar.update()
+                    bar.update(len(one.result()))
                 running = list(left)
             for one in failed:  # only now: what other processes had begun is kept
                 one.result()
         if waiting:
-            raise SystemExit(f"{self.name}: {len(waiting)} of {len(settings)} runs left; the same command goes on")
+            left = sum(map(len, waiting))
+            raise SystemExit(f"{self.name}: {left} of {len(settings)} runs left; the same command goes on")
         return [self._held(setting) for setting in settings]
 
     def _held(self, setting):
@@ -159,28 +164,49 @@ class Results:
 
 @contextlib.contextmanager
 def at_a_time(jobs, run):
-    """A function that starts run(**setting) and returns the future of its record: here, or in one of `jobs` processes.
+    """A function that starts the settings of a group and returns the future of their records: here, or in a process.
 
     The processes are forked, so that a run may be a closure over data that are read once.
     """
     if jobs == 1:
 
-        def start(setting):
+        def start(group):
             future = futures.Future()
-            future.set_result(timed(run, setting))
+            future.set_result(timed(run, group))
             return future
 
         yield start
         return
     fork = multiprocessing.get_context("fork")
     with futures.ProcessPoolExecutor(jobs, fork, initializer=_remember, initargs=(run,)) as pool:
-        yield lambda setting: pool.submit(_run_remembered, setting)
+        yield lambda group: pool.submit(_run_remembered, group)
 
 
-def timed(run, setting):
+def grouped(settings, shares):
+    """The settings that differ in their seed alone, where they share a run, in the order of their first."""
+    groups = {}
+    for place, setting in enumerate(settings):
+        alone = shares is None or not shares(setting)
+        groups.setdefault(place if alone else str(setting | {"seed": None}), []).append(setting)
+    return list(groups.values())
+
+
+def of_setting(run, group):
+    return [run(**group[0])]
+
+
+def of_seeds(run, group):
+    """The results of settings that differ in their seed alone."""
+    fixed = {key: value for key, value in group[0].items() if key != "seed"}
+    return run(seeds=[setting["seed"] for setting in group], **fixed)
+
+
+def timed(run, group):
+    """The records of a group of settings, each with its part of the time."""
     begin = time.perf_counter()
-    found = run(**setting)
-    return setting | found | {"seconds": round(time.perf_counter() - begin, 3)}
+    found = run(group)
+    seconds = round((time.perf_counter() - begin) / len(group), 3)
+    return [setting | one | {"seconds": seconds} for setting, one in zip(group, found, strict=True)]
 
 
 def _remember(run):
@@ -188,8 +214,8 @@ def _remember(run):
     _run_remembered.run = run
 
 
-def _run_remembered(setting):
-    return timed(_run_remembered.run, setting)
+def _run_remembered(group):
+    return timed(_run_remembered.run, group)
 
 
 @contextlib.contextmanager
@@ -254,6 +280,23 @@ def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):
     return figure, made
 
 
+def descend(points, objective, *, steps, lr, optimizer=uc.SphereAdam, schedule=None):
+    """The points after so many steps on all of them, as `uc.disperse` has it, to the bit.
+
+    A leading dimension holds separate starts, of which each ends where it would alone.
+    """
+    table = torch.nn.Parameter(points.clone())
+    stepper = optimizer([table], lr=lr)
+    if optimizer is not uc.SphereAdam:
+        uc.project_after_step(stepper, [table])
+    for step in range(steps):
+        if schedule:
+            stepper.param_groups[0]["lr"] = lr * schedule(step)
+        table.grad = objective.value_and_gradient(table.detach())[1]
+        stepper.step()
+    return table.detach()
+
+
 class Root(torch.nn.Module):
     """The root of an objective's value: what POT's function, and so the authors' SSW, returns (erratum 14)."""
 
@@ -263,6 +306,10 @@ class Root(torch.nn.Module):
 
     def forward(self, points):
         return self.objective(points).sqrt()
+
+    def value_and_gradient(self, points):
+        value, gradient = self.objective.value_and_gradient(points)
+        return value.sqrt(), gradient / (2 * value.sqrt())
 
 
 # The objectives of the small experiments, as the paper sets them: gamma = s = 1, 300 samples, 50 circles, 1 circle.
@@ -304,6 +351,11 @@ LARGE = {
     "SSW 13 root": lambda g: Root(uc.SSW(13, generator=g)),
     "SSW 1 root": lambda g: Root(uc.SSW(1, generator=g)),
 }
+
+
+def draws(objective):
+    """Whether it takes random numbers: its starts have generators of their own, and do not share a run."""
+    return objective.startswith(("Lloyd", "Sliced", "SSW"))
 
 
 def sees_all(objective):

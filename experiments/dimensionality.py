@@ -28,7 +28,7 @@ from _common import (
     where,
 )
 from _verdicts import Case, Claim, Exact, judge
-from synthetic import disperse, of_rows, points_of
+from synthetic import disperse, gradient_of, points_of
 
 import unclump as uc
 
@@ -76,8 +76,8 @@ def run(*, n, d, start, objective, seed, batch, steps, lr):
         made = LARGE[objective](draw)
     table = torch.nn.Parameter(points_of(start, n, d, seed))
     optimizer = uc.SphereAdam([table], lr=lr)
-    loss = of_rows(objective, made, batch=batch, seed=seed)
-    (first, last), _ = disperse(table, optimizer, loss, steps=steps, measured={0, steps})
+    evaluate = gradient_of(table, objective, made, batch=batch, seed=seed)
+    (first, last), _ = disperse(table, optimizer, evaluate, steps=steps, measured={0, steps})
     return {
         "start_degrees": first["min_degrees"],
         "start_variance": first["variance"],

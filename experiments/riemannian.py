@@ -17,9 +17,9 @@ import statistics
 from functools import partial
 
 import torch
-from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, generator, mean_and_error, product, where
+from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, descend, generator, mean_and_error, product, where
 from _verdicts import Case, Claim, judge, within
-from tammes import degrees, nearest_angle_columns
+from tammes import degrees, nearest_angle_columns, shares, starts
 
 import unclump as uc
 
@@ -57,25 +57,29 @@ KERNELS = {
 }
 
 
+# Of points of shape (sets, n, d): a value for each set.
 def energy(kernel, points):
-    i, j = torch.triu_indices(len(points), len(points), 1)
-    return kernel((points @ points.T)[i, j]).mean()
+    i, j = torch.triu_indices(points.shape[1], points.shape[1], 1)
+    return kernel((points @ points.mT)[:, i, j]).mean(dim=-1)
 
 
 def max_min_angle(points):
-    return -angles((points @ points.T).fill_diagonal_(-1), cut=1e-7).amin(dim=1).mean()
+    itself = torch.eye(points.shape[1], dtype=torch.bool)
+    return -angles((points @ points.mT).masked_fill(itself, -1), cut=1e-7).amin(dim=-1).mean(dim=-1)
 
 
 def of_nearest(term, points):
     """Mean of a term of the difference to the nearest."""
     with torch.no_grad():
-        nearest = torch.cdist(points, points).fill_diagonal_(math.inf).argmin(dim=1)
-    return term((points - points[nearest]).square().sum(dim=1)).mean()
+        itself = torch.eye(points.shape[1], dtype=torch.bool)
+        nearest = torch.cdist(points, points).masked_fill(itself, math.inf).argmin(dim=-1)
+    others = points.gather(1, nearest[..., None].expand_as(points))
+    return term((points - others).square().sum(dim=-1)).mean(dim=-1)
 
 
 def lloyd(samples, draw, points):
-    cosines = uc.uniform(samples, points.shape[1], generator=draw) @ points.T
-    return angles(cosines.amax(dim=1)).square().mean()
+    cosines = uc.uniform(samples, points.shape[-1], generator=draw) @ points.mT
+    return angles(cosines.amax(dim=-1)).square().mean(dim=-1)
 
 
 class Raw(torch.nn.Module):
@@ -98,20 +102,15 @@ class Raw(torch.nn.Module):
         return self.value(points)
 
 
-def run(*, n, d, way, objective, seed, steps, lr):
-    draw = generator(seed, n, 1)
-    points = uc.uniform(n, d, generator=generator(seed, n))
+def run(*, n, d, way, objective, seeds, steps, lr):
+    """Several seeds at once where the objective draws nothing."""
+    draw, points = generator(seeds[0], n, 1), starts(n, d, seeds)
     if way == "projected":
         points = adam_then_project(points, Raw(objective, draw), steps=steps, lr=lr)
     else:
-        points = uc.disperse(
-            points,
-            SMALL[objective](draw),
-            steps=steps,
-            optimizer=partial(uc.SphereAdam if way == "Riemannian" else torch.optim.Adam, lr=lr),
-            measure_every=steps,
-        ).points
-    return {"degrees": degrees(points)}
+        optimizer = uc.SphereAdam if way == "Riemannian" else torch.optim.Adam
+        points = descend(points, SMALL[objective](draw), steps=steps, lr=lr, optimizer=optimizer)
+    return [{"degrees": degrees(one)} for one in points]
 
 
 def adam_then_project(points, objective, *, steps, lr):
@@ -119,7 +118,7 @@ def adam_then_project(points, objective, *, steps, lr):
     optimizer = torch.optim.Adam([table], lr=lr)
     for _ in range(steps):
         optimizer.zero_grad()
-        objective(table).backward()
+        objective(table).sum().backward()
         optimizer.step()
         with torch.no_grad():
             table.copy_(uc.project(table))
@@ -135,7 +134,7 @@ def main(argv=None):
         results.runs += [r for r in same if r not in results.runs]
     fixed = {key: [results[key]] for key in ("n", "d", "steps", "lr")}
     settings = product(way=results["ways"], seed=range(results["seeds"]), objective=results["objectives"], **fixed)
-    records = results.complete(settings, run)
+    records = results.complete(settings, run, shares=shares)
     known = uc.spherical_code(results["n"], results["d"])
     summary = {
         "known": math.degrees(known.min_angle),

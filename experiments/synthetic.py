@@ -59,7 +59,7 @@ def points_of(start, n, d, seed, kappa=100.0):
     return clump(n, d, seed, kappa=kappa) if start == "clumped" else uc.uniform(n, d, generator=generator(seed, n, d))
 
 
-def disperse(table, optimizer, loss, *, steps, measured):
+def disperse(table, optimizer, evaluate, *, steps, measured):
     """Steps on a table, and its measures at some; where values are lost, the step is noted, and the last ones stay."""
     history, lost = [], None
     for step in range(steps + 1):
@@ -71,20 +71,38 @@ def disperse(table, optimizer, loss, *, steps, measured):
                 continue
             degrees = math.degrees(uc.min_angle(points))
             history.append({"step": step, "min_degrees": degrees, "variance": uc.spherical_variance(points)})
-        optimizer.zero_grad()
-        loss(table).backward()
+        evaluate()
         optimizer.step()
     return history, lost
 
 
-def of_rows(objective, made, *, batch, seed):
-    """The loss of a whole table, or of a batch of its rows, as the objective has it."""
-    draw = generator(seed, 2)
+def gradient_of(table, objective, made, *, batch, seed):
+    """A function that gives the table its gradient: of all rows, or of a batch of them, as the objective has it.
 
-    def loss(table):
-        return made(table if sees_all(objective) else table[torch.randperm(len(table), generator=draw)[:batch]])
+    Without a graph where `made` has `value_and_gradient`. Of batches, one dense gradient serves all steps: the rows of
+    the last batch are zeroed again.
+    """
+    draw, rows, dense = generator(seed, 2), torch.arange(0), torch.zeros_like(table)
 
-    return loss
+    def by_autograd():
+        table.grad = None
+        made(table if sees_all(objective) else table[drawn()]).backward()
+
+    def of_all():
+        table.grad = made.value_and_gradient(table.detach())[1]
+
+    def of_batch():
+        nonlocal rows
+        dense[rows], rows = 0.0, drawn()
+        dense[rows] = made.value_and_gradient(table.detach()[rows])[1]
+        table.grad = dense
+
+    def drawn():
+        return torch.randperm(len(table), generator=draw)[:batch]
+
+    if not hasattr(made, "value_and_gradient"):
+        return by_autograd
+    return of_all if sees_all(objective) else of_batch
 
 
 def run(*, start, objective, lazy, seed, n, d, batch, steps, lr, kappa, records):
@@ -98,8 +116,8 @@ def run(*, start, objective, lazy, seed, n, d, batch, steps, lr, kappa, records)
         table = torch.nn.Parameter(points.clone())
         optimizer = uc.SphereAdam([table], lr=lr, lazy=lazy)
         name, made = objective, LARGE[objective](draw)
-    loss = of_rows(name, made, batch=batch, seed=seed)
-    history, lost = disperse(table, optimizer, loss, steps=steps, measured=measured)
+    evaluate = gradient_of(table, name, made, batch=batch, seed=seed)
+    history, lost = disperse(table, optimizer, evaluate, steps=steps, measured=measured)
     return {key: [entry[key] for entry in history] for key in history[0]} | {"lost_at": lost}
 
 

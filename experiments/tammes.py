@@ -8,9 +8,21 @@ to zero along a line ("decay"), which the paper does not try.
 """
 
 import math
-from functools import partial
 
-from _common import BLACK, SMALL, Results, axes, family_colour, generator, mean_and_error, product, where
+import torch
+from _common import (
+    BLACK,
+    SMALL,
+    Results,
+    axes,
+    descend,
+    draws,
+    family_colour,
+    generator,
+    mean_and_error,
+    product,
+    where,
+)
 from _verdicts import Case, Claim, judge
 
 import unclump as uc
@@ -41,18 +53,25 @@ NEAREST, SAMPLED = ["MM geodesic", "KoLeo"], ["Lloyd 300", "SSW 50", "Sliced 1"]
 MHE_AS_RUN = ["MHE Laplace geodesic", "MHE RBF chordal", "MHE Riesz shifted"]
 
 
-def run(*, n, d, objective, seed, steps, lr, decay):
-    start = uc.uniform(n, d, generator=generator(seed, n))
-    start = start.double() if objective.endswith("double") else start
-    points = uc.disperse(
-        start,
-        SMALL[objective](generator(seed, n, 1)),
+def run(*, n, d, objective, seeds, steps, lr, decay):
+    """Several seeds at once where the objective draws nothing."""
+    start = starts(n, d, seeds)
+    points = descend(
+        start.double() if objective.endswith("double") else start,
+        SMALL[objective](generator(seeds[0], n, 1)),
         steps=steps,
-        optimizer=partial(uc.SphereAdam, lr=lr),
+        lr=lr,
         schedule=(lambda step: 1 - step / steps) if decay else None,
-        measure_every=steps,
-    ).points
-    return {"degrees": degrees(points)}
+    )
+    return [{"degrees": degrees(one)} for one in points]
+
+
+def starts(n, d, seeds):
+    return torch.stack([uc.uniform(n, d, generator=generator(seed, n)) for seed in seeds])
+
+
+def shares(setting):
+    return not draws(setting["objective"])
 
 
 def search(*, n, d, objective, search_seconds):
@@ -91,7 +110,7 @@ def main(argv=None):
     for code in codes:
         del code["size"]
     searched = results.complete(codes, search)
-    records = results.complete(list(settings(results)), run)
+    records = results.complete(list(settings(results)), run, shares=shares)
     summary = {}
     for n, d in results["sizes"]:
         known = uc.spherical_code(n, d)
