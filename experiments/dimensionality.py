@@ -13,20 +13,8 @@ import math
 import statistics
 
 import torch
-from _common import (
-    BLACK,
-    GREEN,
-    LARGE,
-    MARKERS,
-    RED,
-    Results,
-    axes,
-    family_colour,
-    generator,
-    mean_and_error,
-    product,
-    where,
-)
+from _common import BLACK, GREEN, MARKERS, RED, Results, axes, family_colour, generator, mean_and_error, product, where
+from _objectives import LARGE
 from _verdicts import Case, Claim, Exact, judge
 from synthetic import disperse, gradient_of, points_of
 

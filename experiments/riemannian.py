@@ -17,7 +17,8 @@ import statistics
 from functools import partial
 
 import torch
-from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, descend, generator, mean_and_error, product, where
+from _common import BLACK, BLUE, ORANGE, Results, axes, generator, mean_and_error, product, where
+from _objectives import SMALL, descend
 from _verdicts import Case, Claim, judge, within
 from tammes import degrees, nearest_angle_columns, shares, starts
 

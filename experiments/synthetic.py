@@ -14,7 +14,8 @@ every rate of a grid, of which the best counts. Measured on all pairs.
 import math
 
 import torch
-from _common import LARGE, MARKERS, Results, axes, clump, family_colour, generator, mean_and_error, sees_all, where
+from _common import MARKERS, Results, axes, clump, family_colour, generator, mean_and_error, where
+from _objectives import LARGE, sees_all
 from _peer import PEERS, table_and_optimizer
 from _synthetic_report import MEASURES, report
 

@@ -10,19 +10,8 @@ to zero along a line ("decay"), which the paper does not try.
 import math
 
 import torch
-from _common import (
-    BLACK,
-    SMALL,
-    Results,
-    axes,
-    descend,
-    draws,
-    family_colour,
-    generator,
-    mean_and_error,
-    product,
-    where,
-)
+from _common import BLACK, Results, axes, family_colour, generator, mean_and_error, product, where
+from _objectives import SMALL, descend, draws
 from _verdicts import Case, Claim, judge
 
 import unclump as uc
