@@ -130,7 +130,8 @@ def draw(results, summary):
             )
         ax.set(xlabel="smallest angle of the prototypes, radians", title=f"{d} dimensions")
     panels[0][0].set_ylabel("accuracy on a frozen backbone, %")
-    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    shown = panels[0][0].get_legend_handles_labels()
+    figure.legend(*shown, loc="outside lower center", ncols=4, fontsize=8, title="bars: standard error")
     results.figure(figure)
     figure, ax = axes(width=9, height=4.5)
     for d, colour, shift in zip(dimensions, (BLUE, ORANGE, PINK), (-0.2, 0.0, 0.2), strict=False):

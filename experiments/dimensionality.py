@@ -13,20 +13,8 @@ import math
 import statistics
 
 import torch
-from _common import (
-    BLACK,
-    GREEN,
-    LARGE,
-    MARKERS,
-    RED,
-    Results,
-    axes,
-    family_colour,
-    generator,
-    mean_and_error,
-    product,
-    where,
-)
+from _common import BLACK, MARKERS, RED, Results, axes, family_colour, generator, mean_and_error, product, where
+from _objectives import LARGE
 from _verdicts import Case, Claim, Exact, judge
 from synthetic import disperse, gradient_of, points_of
 
@@ -143,10 +131,11 @@ def draw(results, sizes):
                     rows = [size["rows"][objective][key] for size in here]
                     ax.errorbar(
                         dimensions, [r["mean"] for r in rows], [r["error"] for r in rows], capsize=2, markersize=6,
-                        color=family_colour(objective), marker=MARKERS[place], label=objective,
+                        color=family_colour(objective), marker=MARKERS[place], label=objective, fillstyle="none",
+                        linestyle=("-", "--", "-.")[place % 3],
                     )  # fmt: skip
                 ys = [size["uniform"][key] for size in here]
-                ax.plot(dimensions, ys, color=GREEN, linestyle=":", linewidth=2, label="uniform points, untouched")
+                ax.plot(dimensions, ys, color=BLACK, linestyle=":", linewidth=2, label="uniform points, untouched")
             top, bottom = panels[:, column]
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")

@@ -103,7 +103,7 @@ def draw_push(results, pushes):
 
 
 def draw_spread(results, spreads):
-    figure, panels = axes(1, 2, width=10.5, height=4.2, sharex=True)
+    figure, panels = axes(1, 2, width=10.5, height=4.8, sharex=True)
     markers = dict(zip(FAMILIES, "os^", strict=True))
     for name in kernels():
         family, distance = name.split()
@@ -114,7 +114,7 @@ def draw_spread(results, spreads):
             ax.loglog([r["d"] for r in row], ys, color=colour, linestyle=line, marker=markers[family], label=name, ms=5)
     panels[0].set(ylabel="standard deviation of k(x, U)", xlabel="dimensions", title="as the kernels are scaled")
     panels[1].set(ylabel="standard deviation / mean", xlabel="dimensions", title="with the scale removed")
-    panels[1].legend(fontsize=7, ncols=2)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)
     results.figure(figure, "_spread")
 
 

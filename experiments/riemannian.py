@@ -17,7 +17,8 @@ import statistics
 from functools import partial
 
 import torch
-from _common import BLACK, BLUE, ORANGE, SMALL, Results, axes, descend, generator, mean_and_error, product, where
+from _common import BLACK, BLUE, ORANGE, Results, axes, generator, mean_and_error, product, where
+from _objectives import SMALL, descend
 from _verdicts import Case, Claim, judge, within
 from tammes import degrees, nearest_angle_columns, shares, starts
 
@@ -172,10 +173,10 @@ def draw(results, records, known):
             ax.plot([place - 0.3, place + 0.3], [statistics.fmean(found)] * 2, color=BLACK, linewidth=1.5)
         ax.axhline(0, color=BLACK, linewidth=0.8)
         ax.set_yscale("symlog", linthresh=0.1)  # from hundredths of a degree to tens
-        ax.set_ylim(-10, 100)
+        ax.set_ylim(-100, 100)
         ax.set(
             ylabel="degrees, log beyond ± 0.1",
-            title=f"smallest angle: Riemannian minus {way}; starts: {results['seeds']}",
+            title=f"smallest angle: Riemannian minus {way}; starts: {results['seeds']}; bars: means",
         )
     panels[1].set_xticks(range(len(results["objectives"])), results["objectives"], rotation=40, ha="right")
     results.figure(figure, "_gain")

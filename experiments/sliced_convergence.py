@@ -107,13 +107,18 @@ def draw(results, running, values, records, summary):
     left.plot(ks, running, color=BLUE, label="mean over the circles so far")
     left.axhline(summary["expected"], color=BLACK, linestyle="--", linewidth=1, label="π²/6 (1 − 1/n)")
     left.set(xscale="log", xlabel="circles", ylabel="sliced objective", ylim=(0.5, 3.0))
-    left.set_title(f"value, n = {results['n']:,}, d = {results['d']}")
+    left.set_title(f"value, n = {results['n']:,}, d = {results['d']}, one table")
     left.legend(fontsize=8)
-    for record, colour, marker, name in zip(records, (BLUE, ORANGE), "os", ("great", "axis-aligned"), strict=False):
-        pairs = sorted((int(k), v) for k, v in record["gradients"].items())
-        right.plot(*zip(*pairs, strict=True), color=colour, marker=marker, label=f"{name} circles")
+    for aligned, colour, marker, name in ((False, BLUE, "o", "great"), (True, ORANGE, "s", "axis-aligned")):
+        starts = [{int(k): v for k, v in r["gradients"].items()} for r in where(records, axis_aligned=aligned)]
+        middle = {k: mean_and_error([one[k] for one in starts]) for k in sorted(starts[0])}
+        right.errorbar(
+            list(middle), [m["mean"] for m in middle.values()], [m["error"] for m in middle.values()], color=colour,
+            marker=marker, capsize=3, label=f"{name} circles",
+        )  # fmt: skip
     right.set(xscale="log", xlabel="circles in each of two disjoint sets", ylim=(-0.05, 1.05))
-    right.set(ylabel="cosine between their gradients", title="gradient")
+    right.set(ylabel="cosine between their gradients")
+    right.set_title(f"gradient, starts: {results['seeds']}; bars: standard error")
     right.legend(fontsize=8)
     results.figure(figure)
 

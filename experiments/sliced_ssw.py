@@ -26,7 +26,6 @@ from _common import (
     RED,
     SKY,
     Results,
-    Root,
     axes,
     clump,
     generator,
@@ -34,6 +33,7 @@ from _common import (
     product,
     where,
 )
+from _objectives import Root
 from _sliced_ssw_report import gap, report
 
 import unclump as uc

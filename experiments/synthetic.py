@@ -14,7 +14,8 @@ every rate of a grid, of which the best counts. Measured on all pairs.
 import math
 
 import torch
-from _common import LARGE, MARKERS, Results, axes, clump, family_colour, generator, mean_and_error, sees_all, where
+from _common import MARKERS, Results, axes, clump, family_colour, generator, mean_and_error, where
+from _objectives import LARGE, sees_all
 from _peer import PEERS, table_and_optimizer
 from _synthetic_report import MEASURES, report
 
@@ -194,11 +195,12 @@ def draw(results, records, chosen):
                 ax.errorbar(
                     runs[0]["step"], [m["mean"] for m in middle], [m["error"] for m in middle],
                     color=family_colour(objective), marker=MARKERS[place % len(MARKERS)], markersize=5, capsize=2,
-                    fillstyle="none" if place % 2 else "full", markevery=(place % 3, 3) if len(middle) > 4 else 1,
+                    fillstyle="none", markevery=(place % 3, 3) if len(middle) > 4 else 1,
                     linestyle=":" if lazy else ("-", "--", "-.")[place % 3], linewidth=1.2,
                     label=objective + (" (lazy)" if lazy else ""),
                 )  # fmt: skip
-            ax.set(title=f"{start} start, runs: {len(runs)}", ylabel=name)
+            bars = "; bars: standard error" if len(runs) > 1 else ""
+            ax.set(title=f"{start} start, runs: {len(runs)}{bars}", ylabel=name)
             if key == "min_degrees":
                 ax.set_xlabel("step")
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", fontsize=8, ncols=5)

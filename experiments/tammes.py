@@ -10,19 +10,8 @@ to zero along a line ("decay"), which the paper does not try.
 import math
 
 import torch
-from _common import (
-    BLACK,
-    SMALL,
-    Results,
-    axes,
-    descend,
-    draws,
-    family_colour,
-    generator,
-    mean_and_error,
-    product,
-    where,
-)
+from _common import BLACK, Results, axes, family_colour, generator, mean_and_error, product, where
+from _objectives import SMALL, descend, draws
 from _verdicts import Case, Claim, judge
 
 import unclump as uc
@@ -145,8 +134,9 @@ def smallest(records):
 def draw(results, n, d, records, known):
     figure, ax = axes(width=10, height=4.8)
     objectives = [*results["objectives"], CODE]
+    count = len(where(records, objective=objectives[0]))
     nearest_angle_columns(ax, objectives, records, math.degrees(known.min_angle), known.optimal)
-    ax.set(ylabel="angle to the nearest point, degrees", title=f"{n} points in {d} dimensions")
+    ax.set(ylabel="angle to the nearest point, degrees", title=f"{n} points in {d} dimensions; starts: {count}")
     figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     results.figure(figure, f"_{n}_{d}")
 

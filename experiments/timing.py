@@ -58,10 +58,17 @@ def main(argv=None):
     uc.min_angle(uc.uniform(100, results["d"], generator=generator(0)))  # loads the loops
     settings = [{"round_": round_, "n": results["n"], "d": results["d"]} for round_ in range(results["rounds"])]
     measures = [r["measures_ms"] for r in results.complete(settings, run)]
-    summary = {}
+    draw(results, table({"measures_rounds_ms": measures}))
+    return results.finish({"measures_rounds_ms": measures})
+
+
+def table(summary):
+    """A row an objective. Steps are those of the benchmark's file as it is now, which other pages show, too."""
+    measures = summary["measures_rounds_ms"]
+    rows = {}
     for name, found in steps().items():
         ours, peer = found["ours"]["parts"], found["peer"]["parts"]
-        summary[name] = {
+        rows[name] = {
             "paper": PAPER[name][0],
             "paper_error": PAPER[name][1],
             "objective_ms": ours[0],
@@ -72,21 +79,24 @@ def main(argv=None):
             "measures_rounds_ms": measures,
             "measures_ms": min(measures),
         }
-    draw(results, summary)
-    return results.finish(summary)
+    return rows
 
 
-def draw(results, summary):
+def draw(results, rows):
     figure, (left, right) = axes(1, 2, width=12, height=4.4, sharey=True)
-    names = list(summary)
+    names = list(rows)
     objective, optimiser, measures, paper = (
-        [row[key] for row in summary.values()] for key in ("objective_ms", "optimiser_ms", "measures_ms", "paper")
+        [row[key] for row in rows.values()] for key in ("objective_ms", "optimiser_ms", "measures_ms", "paper")
     )
     left.barh(names, objective, color=BLUE, label="objective, forward and backward")
     left.barh(names, optimiser, left=objective, color=ORANGE, hatch="//", edgecolor="white", label="optimiser")
     left.set(xlabel="milliseconds", title="the step alone (benchmarks/steps.py)")
     left.invert_yaxis()
     alone = [a + b for a, b in zip(objective, optimiser, strict=True)]
+    for name, best in zip(names, alone, strict=True):
+        every = [best, *rows[name]["rounds_ms"]]
+        label = "its rounds, fastest to slowest" if name == names[0] else None
+        left.errorbar(best, name, xerr=[[0], [max(every) - best]], color=BLACK, capsize=4, linewidth=1.2, label=label)
     right.plot(alone, names, "o", color=BLUE, label="the step alone")
     right.plot(
         [a + b for a, b in zip(alone, measures, strict=True)], names, "s", color=SKY, label="with measures of all pairs"
@@ -100,47 +110,47 @@ def draw(results, summary):
 
 
 def report(summary):
-    alone = {name: 1e3 / (row["objective_ms"] + row["optimiser_ms"]) for name, row in summary.items()}
+    rows = table(summary)
+    alone = {name: 1e3 / (row["objective_ms"] + row["optimiser_ms"]) for name, row in rows.items()}
     shown = ", ".join(f"{name} {rate:.0f}" for name, rate in alone.items())
-    measures = next(iter(summary.values()))["measures_ms"]
+    measures = min(summary["measures_rounds_ms"])
     return {
         "claim": "53.8 to 91.3 steps a second; MHE is slower than the others, SSW with 13 circles slowest",
         "got": f"steps a second, the step alone: {shown}; the measures of all pairs take {measures:.0f} ms more",
-        "findings": judge(claims(summary)),
+        "findings": judge(claims(rows)),
     }
 
 
-def slower(summary, one, other):
+def slower(rows, one, other):
     """By how many milliseconds a step of the first takes longer, round by round; of the best where none is noted."""
-    pairs = list(zip(summary[one]["rounds_ms"], summary[other]["rounds_ms"], strict=True)) or [
-        tuple(summary[name]["objective_ms"] + summary[name]["optimiser_ms"] for name in (one, other))
+    pairs = list(zip(rows[one]["rounds_ms"], rows[other]["rounds_ms"], strict=True)) or [
+        tuple(rows[name]["objective_ms"] + rows[name]["optimiser_ms"] for name in (one, other))
     ]
     return Case.of(f"than {other}", mean_and_error([a - b for a, b in pairs]))
 
 
-def claims(summary):
+def claims(rows):
     judged = {"seconds": 1.0, "unit": " ms", "setting": "the step alone, on this machine"}
     yield Claim(
         "With the amount of computation balanced, MHE is slower than the others.",
-        [slower(summary, "MHE (RBF)", name) for name in ("KoLeo", "MM (geodesic)", "Lloyd", "Sliced (13 axes)")],
+        [slower(rows, "MHE (RBF)", name) for name in ("KoLeo", "MM (geodesic)", "Lloyd", "Sliced (13 axes)")],
         evidence="A step takes longer by:",
         headline=True,
         **judged,
     )
     yield Claim(
         "SSW with 13 circles is the slowest.",
-        [slower(summary, "SSW (13)", name) for name in summary if name != "SSW (13)"],
+        [slower(rows, "SSW (13)", name) for name in rows if name != "SSW (13)"],
         evidence="A step takes longer by:",
         **judged,
     )
-    rows = summary.values()
-    share = [r["measures_ms"] / (r["measures_ms"] + r["objective_ms"] + r["optimiser_ms"]) for r in rows]
-    batched = [row for name, row in summary.items() if not name.startswith(SEES_ALL)]
+    share = [r["measures_ms"] / (r["measures_ms"] + r["objective_ms"] + r["optimiser_ms"]) for r in rows.values()]
+    batched = [row for name, row in rows.items() if not name.startswith(SEES_ALL)]
     ours = [r["optimiser_ms"] / (r["objective_ms"] + r["optimiser_ms"]) for r in batched]
     peer = [r["peer_optimiser_ms"] / (r["peer_objective_ms"] + r["peer_optimiser_ms"]) for r in batched]
     longer = {
         name: [ms - row["objective_ms"] - row["optimiser_ms"] for ms in row["measures_rounds_ms"]]
-        for name, row in summary.items()
+        for name, row in rows.items()
     }
     yield Claim(
         "A loop that measures all pairs at every step times its measures: they take longer than all the rest.",

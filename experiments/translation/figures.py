@@ -26,7 +26,8 @@ def draw(results, records):
     figure, made = axes(len(times), 2, width=10, height=2.4 * len(times), sharex=True, squeeze=False)
     for place, update in enumerate(times):
         _panels(made[place], watched, place, legend=place == 0)
-        made[place][0].set_title(f"after {update} updates", loc="left", fontsize=9)
+        told = ", one seed; bands: 10 to 90 %" if place == 0 else ""
+        made[place][0].set_title(f"after {update} updates{told}", loc="left", fontsize=9)
     results.figure(figure, "_dynamics")
 
 

@@ -1,0 +1,112 @@
+"""Starts that share a run end where they would alone, and tables get the gradient that autograd has."""
+
+import importlib
+import json
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+
+import unclump as uc
+
+pytest.importorskip("matplotlib")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _among_the_experiments(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+
+
+@pytest.fixture
+def results(tmp_path):
+    common = importlib.import_module("_common")
+    return lambda *options: common.Results("some", "", ["--output", str(tmp_path), *options], full={}, quick={})
+
+
+def settings(seeds):
+    return [{"objective": o, "seed": seed, "steps": 5} for o in ("KoLeo", "Sliced 1") for seed in seeds]
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_settings_that_differ_in_their_seed_alone_share_a_run(results, tmp_path, jobs):
+    """Those that are held already are left out, and every seed has a record of its own."""
+    log = tmp_path / "log"
+
+    def run(*, objective, seeds, steps):
+        with log.open("a") as file:
+            file.write(f"{objective} {seeds}\n")
+        return [{"found": [len(objective), seed, steps]} for seed in seeds]
+
+    shares = importlib.import_module("tammes").shares
+    results().complete(settings([1]), run, shares=shares)
+    records = results("--jobs", jobs).complete(settings(range(4)), run, shares=shares)
+    assert [(r["objective"], r["seed"], r["found"]) for r in records] == [
+        (o, seed, [len(o), seed, 5]) for o in ("KoLeo", "Sliced 1") for seed in range(4)
+    ]
+    ran = log.read_text().splitlines()
+    assert sorted(ran[:2]) == ["KoLeo [1]", "Sliced 1 [1]"]
+    assert sorted(ran[2:]) == ["KoLeo [0, 2, 3]", "Sliced 1 [0]", "Sliced 1 [2]", "Sliced 1 [3]"]
+    kept = json.loads((tmp_path / "some.json").read_text())["runs"]
+    assert len(kept) == 8
+    assert all(set(r) == {"objective", "seed", "steps", "found", "seconds"} for r in kept)
+
+
+def test_a_run_that_returns_too_few_is_refused(results):
+    with pytest.raises(ValueError, match="shorter"):
+        results().complete(settings([0, 1]), lambda **_: [{}], shares=lambda setting: True)
+
+
+@pytest.mark.parametrize("decay", [False, True], ids=["constant rate", "falling rate"])
+@pytest.mark.parametrize("optimizer", [uc.SphereAdam, torch.optim.Adam], ids=["Riemannian", "projected"])
+@pytest.mark.parametrize("objective", ["MHE Riesz chordal", "MM geodesic", "KoLeo", "Lloyd 300", "SSW 50", "Sliced 1"])
+def test_sets_end_where_disperse_takes_each_to_the_bit(objective, optimizer, decay):
+    common, objectives, tammes = (importlib.import_module(name) for name in ("_common", "_objectives", "tammes"))
+    seeds = [0] if objectives.draws(objective) else [0, 1, 2]
+    start, schedule = tammes.starts(24, 3, seeds), (lambda step: 1 - step / 30) if decay else None
+
+    def make():
+        return objectives.SMALL[objective](common.generator(0, 24, 1))
+
+    found = objectives.descend(start, make(), steps=30, lr=0.005, optimizer=optimizer, schedule=schedule)
+    for one, alone in zip(found, start, strict=True):
+        dispersed = uc.disperse(
+            alone, make(), steps=30, optimizer=partial(optimizer, lr=0.005), schedule=schedule, measure_every=30
+        )
+        assert torch.equal(one, dispersed.points)
+
+
+@pytest.mark.parametrize("objective", ["MHE RBF chordal", "MHE Riesz shifted", "MM geodesic", "MM squared", "KoLeo"])
+def test_projected_adam_of_several_starts_is_that_of_each(objective):
+    riemannian = importlib.import_module("riemannian")
+    choice = {"n": 24, "d": 3, "way": "projected", "objective": objective, "steps": 50, "lr": 0.005}
+    together = riemannian.run(seeds=[0, 1, 2], **choice)
+    assert together == [riemannian.run(seeds=[seed], **choice)[0] for seed in range(3)]
+    assert together[0] != together[1]
+
+
+@pytest.mark.parametrize("lazy", [False, True], ids=["dense", "lazy"])
+@pytest.mark.parametrize("objective", ["MHE RBF chordal", "KoLeo", "Lloyd 512", "Sliced 13 axes", "SSW 13 root"])
+def test_gradients_without_a_graph_are_those_of_autograd(objective, lazy):
+    """Of the same draws, for several steps: the rows of the last batch must be zero again."""
+    common, objectives, synthetic = (importlib.import_module(name) for name in ("_common", "_objectives", "synthetic"))
+    start = common.clump(300, 8, 0)
+    tables = [torch.nn.Parameter(start.clone()) for _ in range(2)]
+    made = [objectives.LARGE[objective](common.generator(1)) for _ in tables]
+    optimizers = [uc.SphereAdam([table], lr=0.01, lazy=lazy) for table in tables]
+    evaluations = [
+        synthetic.gradient_of(tables[0], objective, made[0], batch=64, seed=3),
+        synthetic.gradient_of(tables[1], objective, made[1].forward, batch=64, seed=3),
+    ]
+    for _ in range(5):
+        for evaluate in evaluations:
+            evaluate()
+        torch.testing.assert_close(tables[0].grad, tables[1].grad, rtol=1e-4, atol=1e-6)
+        for optimizer in optimizers:
+            optimizer.step()
+        assert (tables[0].grad != 0).any(dim=1).sum() <= (300 if objectives.sees_all(objective) else 64)
+        torch.testing.assert_close(tables[0], tables[1], rtol=1e-6, atol=1e-6)
+    if "root" not in objective:
+        assert torch.equal(*tables)
