@@ -32,9 +32,9 @@ def read(path: Path, tensor: str | None) -> Table:
         if len(cells) != layout.cells:
             raise FileError(f"line {line}: expected {layout.cells} cells, as in the previous lines, got {len(cells)}")
         d = d or _numbers(cells, layout).count(",") + 1
-        counting.add(cells, n)
+        counting.add(cells)
         n += 1
-    if counting.columns and n > 2 and d - len(counting.columns) >= 2:
+    if counting.columns and d - len(counting.columns) >= 2:
         layout = replace(layout, columns=tuple(i for i in layout.columns if i not in counting.columns))
         d = len(layout.columns)
     check_shape(n, d)
