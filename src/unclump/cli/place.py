@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> None:
         nearest = {"smallest_degrees": smallest, "largest_degrees": largest}
         print(json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1))
     elif not args.quiet:
-        plural, distances = "s" if count > 1 else "", f"{smallest:.4f}° to {largest:.4f}°"
+        ends = dict.fromkeys(f"{angle:.4f}°" for angle in (smallest, largest))  # one if they are the same
+        plural, distances = "s" if count > 1 else "", " to ".join(ends)
         print(f"{count} row{plural} added to {rows}; the nearest other row is {distances} away")
         print("\n".join([f"written to {sanitise(output)}", *notes]))
 
