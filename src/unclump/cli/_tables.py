@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
     """
     table = load_table(args.file, args, at_least=at_least)
-    bad = bad_rows(table)
+    bad = bad_rows(table, progress=shows_progress(args))
     directed = torch.ones(len(table.points), dtype=torch.bool)
     directed[[row.row for row in bad]] = False
     # The library would warn of rows of zeros; the note says it, with their names.
@@ -77,6 +78,11 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         )
     notes = [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
     return table, directed, [*notes_on(table), *notes]
+
+
+def shows_progress(args: argparse.Namespace) -> bool:
+    """Whether to show progress bars: on a terminal, unless --quiet."""
+    return not args.quiet and sys.stderr.isatty()
 
 
 def notes_on(table: Table) -> list[str]:

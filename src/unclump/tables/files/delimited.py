@@ -3,8 +3,9 @@
 The first line holds headings if no cell after the first is a number or a list, or if the cells count 0, 1, 2, ... as in
 pandas. The first column holds names if its first value is not a number, or if its heading is empty or one such as
 "word". The numbers are the columns x0, x1, ... if there is one such series, or else all columns of numbers but those
-whose heading is that of a name, a row number or a count. CSV is quoted as in RFC 4180, with commas, or with semicolons
-and then perhaps decimal commas; TSV is not quoted, so that a quotation mark can be a name.
+whose heading is that of a name, a row number or a count, or whose whole numbers rise from row to row. CSV is quoted as
+in RFC 4180, with commas, or with semicolons and then perhaps decimal commas; TSV is not quoted, so that a quotation
+mark can be a name.
 """
 
 import re
