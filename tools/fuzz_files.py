@@ -144,13 +144,16 @@ def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tu
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         live(samples, seed, numbers, folder, answers)
         os._exit(0)
-    status, idle, size = 0, 0, 0
-    while idle < SECONDS * 200:  # not by a clock, which goes on while all of this is stopped
+    status, waited, size, began = 0, 0, 0, 0.0
+    # Not by a clock, which goes on while all of this is stopped, or while other programs have the processor.
+    while waited < SECONDS * 200 and processor_seconds(child) - began < SECONDS:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             break
         time.sleep(0.005)
-        idle, size = (idle + 1, size) if answers.stat().st_size == size else (0, answers.stat().st_size)
+        if answers.stat().st_size != size:
+            size, waited, began = answers.stat().st_size, 0, processor_seconds(child)
+        waited += is_waiting(child)
     else:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
@@ -160,6 +163,21 @@ def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tu
         return done_numbers
     how = f"crash: {signal.Signals(os.WTERMSIG(status)).name}" if os.WIFSIGNALED(status) else "hang"
     return [*done_numbers, (numbers[len(results)], how)]
+
+
+def is_waiting(process: int) -> bool:
+    """Whether a process waits for something other than a processor."""
+    return _status(process)[0] in "SD"
+
+
+def processor_seconds(process: int) -> float:
+    """The processor time that a process and those children of it that have ended have taken."""
+    return sum(map(int, _status(process)[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def _status(process: int) -> list[str]:
+    """What Linux says of a process after its name: its state, and then numbers."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
 
 
 def live(samples: Path, seed: int, numbers: range, folder: Path, answers: Path) -> None:

@@ -65,6 +65,8 @@ def _text(folder: Path, table: uc.Table, many: uc.Table) -> None:
     (folder / "csv" / "semicolons.csv").write_text(semicolons)
     mixed = "".join(f"{name},kind,{','.join(map(str, row))}\n" for name, row in named)
     (folder / "csv" / "texts.csv").write_text("word,kind,x0,x1,x2,x3\n" + mixed)
+    numbered = "".join(f"{7 + 3 * i},{','.join(map(str, row))}\n" for i, row in enumerate(3 * rows))
+    (folder / "csv" / "numbered.csv").write_text(numbered)
     objects = "\n".join(json.dumps({"text": name, "id": 3, "vector": row}) for name, row in named)
     _place(folder, "jsonl", "objects.jsonl").write_text(objects)
     (folder / "jsonl" / "lists.jsonl").write_text("\n".join(map(json.dumps, rows)))

@@ -1,5 +1,6 @@
 """Conversion between tensors and NumPy arrays, so that callers get back the type they passed."""
 
+import warnings
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,6 +15,20 @@ Table = TypeVar("Table", Tensor, Floats)
 def as_tensor(x: Tensor | npt.NDArray[Any]) -> Tensor:
     """Convert an array to a tensor, as a copy in native byte order; return a tensor unchanged."""
     return torch.from_numpy(x.astype(x.dtype.newbyteorder("="), order="C")) if isinstance(x, np.ndarray) else x
+
+
+def read_only_tensor(x: Any) -> Any:
+    """Convert an array to a tensor that is never written to: without a copy where torch can share its memory.
+
+    A file that NumPy has mapped into memory stays there. Anything but an array is returned unchanged.
+    """
+    if not isinstance(x, np.ndarray):
+        return x
+    if not x.flags.c_contiguous or x.dtype != x.dtype.newbyteorder("="):
+        return as_tensor(x)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(x)
 
 
 def like(points: Tensor, x: Table) -> Table:

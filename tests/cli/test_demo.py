@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +28,8 @@ def test_the_clump_comes_apart_and_the_page_shows_both_tables(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     folder = tmp_path / "a folder"
     assert main(["demo", "-o", str(folder)]) == 0
-    printed = capsys.readouterr().out
+    printed, err = capsys.readouterr()
+    assert err == ""  # no bars where there is no terminal, such as in a log file
     assert smallest_angle(folder / "dispersed.npy") > 2 * smallest_angle(folder / "clumped.npy")
     page = (folder / "report.html").read_text()
     assert "clumped.npy" in page
@@ -42,6 +44,8 @@ def test_without_matplotlib_the_figure_is_left_out_and_said(tmp_path, capsys, mo
     assert main(["demo", "-o", str(tmp_path)]) == 0
     assert "Figure  needs matplotlib" in capsys.readouterr().out
     assert (tmp_path / "report.html").exists()
+    assert main(["demo", "-o", str(tmp_path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["files"].keys() == {"before", "after", "report"}
 
 
 def test_a_file_in_the_folder_s_place_is_one_line(tmp_path, capsys):
@@ -51,10 +55,12 @@ def test_a_file_in_the_folder_s_place_is_one_line(tmp_path, capsys):
 
 
 def test_json_and_quiet(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
     assert main(["demo", "-o", str(tmp_path / "demo"), "--json"]) == 0
     out, err = capsys.readouterr()
     said = json.loads(out)
     assert said["files"]["report"] == str(tmp_path / "demo" / "report.html")
+    assert Path(said["files"]["figure"]).read_bytes().startswith(b"\x89PNG")
     assert said["measures"]["smallest angle"].keys() == {"before", "after"}
     assert main(["demo", "-o", str(tmp_path / "demo"), "--quiet"]) == 0
     assert (err, *capsys.readouterr()) == ("", "", "")

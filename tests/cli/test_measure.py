@@ -367,21 +367,28 @@ COUNTED = {
     "unnamed.csv": "Unnamed: 0,x,y,z\n",
     "plain.csv": "",
     "one.tsv": "n\tx\ty\tz\n",
+    "five.csv": "",
+    "selected.tsv": "",
 }
+COUNTS_FROM = {"one.tsv": 1, "five.csv": 5}
 
 
 @pytest.mark.parametrize("name", COUNTED)
 def test_numbers_of_rows_are_no_coordinates_and_that_is_said(name, tmp_path, capsys, points):
-    x, first = points(12, 3).float(), 1 if name == "one.tsv" else 0
+    x, first = points(12, 3).float(), COUNTS_FROM.get(name, 0)
+    numbers = [7, 9, 10, 44, 45, 46, 100, 1000, 1002, 1003, 1004, 2**40] if name == "selected.tsv" else range(12)
     heading, mark = COUNTED[name], "\t" if name.endswith("tsv") else ","
     ids = 2 if heading.startswith("id") else 1
-    lines = [mark.join([*[str(first + row)] * ids, *(f"{v:.9g}" for v in x[row].tolist())]) for row in range(12)]
+    lines = [
+        mark.join([*[str(first + number)] * ids, *(f"{v:.9g}" for v in row)])
+        for number, row in zip(numbers, x.tolist(), strict=True)
+    ]
     (tmp_path / name).write_text(heading + "\n".join(lines))
     table = uc.load(tmp_path / name)
     torch.testing.assert_close(table.points.float(), x)
     said = json.loads(run(capsys, tmp_path / name, "--json"))
     assert said["d"] == 3
-    column = {"named.csv": "key", "unnamed.csv": "Unnamed: 0", "plain.csv": "column 1", "one.tsv": "n"}[name]
+    column = {"named.csv": "key", "unnamed.csv": "Unnamed: 0", "one.tsv": "n"}.get(name, "column 1")
     assert said["notes"] == [f"columns of numbers that were not read as coordinates: '{column}'"]
     assert said["notes"][0] in run(capsys, tmp_path / name)
     uc.save(tmp_path / f"new-{name}", table.with_points(2 * table.points))
@@ -408,6 +415,12 @@ def test_an_id_in_parquet_and_arrow_is_no_coordinate(suffix, kind, tmp_path, cap
 def test_columns_that_only_begin_like_row_numbers_are_coordinates(tmp_path):
     (tmp_path / "t.csv").write_text("a,b,c\n0,0.5,1\n1,0.25,2\n2,0.5,2\n4,1,1\n")
     assert uc.load(tmp_path / "t.csv").points.shape == (4, 3)
+    (tmp_path / "nine.csv").write_text("".join(f"{5 + row},0.5,{row % 3}\n" for row in range(9)))
+    assert uc.load(tmp_path / "nine.csv").points.shape == (9, 3)  # which chance may do
+    (tmp_path / "falls.csv").write_text("".join(f"{5 + row % 11},0.5,{row % 3}\n" for row in range(12)))
+    assert uc.load(tmp_path / "falls.csv").points.shape == (12, 3)
+    (tmp_path / "range.csv").write_text("".join(f"{3 * row},{3 * row + 1},{3 * row + 2}\n" for row in range(1, 13)))
+    assert uc.load(tmp_path / "range.csv").points.shape == (12, 3)  # nothing would be left
     (tmp_path / "x.csv").write_text("x0,x1,x2\n0,0.5,1\n1,0.25,2\n2,0.5,2\n")
     assert uc.load(tmp_path / "x.csv").points.shape == (3, 3)  # a series is the table, whatever its numbers
 

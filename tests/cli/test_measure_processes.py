@@ -130,6 +130,26 @@ def test_a_shard_that_is_missing_ends_a_real_launch_with_one_message(shards):
     assert done.stdout == ""
 
 
+@pytest.mark.parametrize(
+    ("rank", "said"),
+    [
+        pytest.param("0", {"needs more memory than is available (process 0 of 2)"}, marks=pytest.mark.deep),
+        ("1", {"needs more memory than is available (process 1 of 2)"}),
+        pytest.param("killed", set(), marks=pytest.mark.deep),
+    ],
+)
+def test_a_process_that_runs_out_of_memory_ends_all(rank, said, shards):
+    parts = [str(path) for path in sorted(shards.glob("uneven-*"))]
+    done = launch(2, ROOT, "tests.rank_out_of_memory", rank, "measure", *parts, "--sample", "300")
+    beginning = "unclump measure: "
+    lines = {line.removeprefix(beginning) for line in done.stderr.splitlines() if line.startswith(beginning)}
+    waiting = "another process ended: it says why, or was killed, as for want of memory"
+    assert said <= lines <= said | {waiting}  # which the first may not come to say before torchrun ends it
+    assert "src/unclump" not in done.stderr  # no traceback of ours; torchrun has one of its own
+    assert done.returncode != 0
+    assert done.stdout == ""
+
+
 def test_a_real_launch_prints_once(shards):
     parts = [str(path) for path in sorted(shards.glob("uneven-*"))]
     done = launch(2, ROOT, "unclump", "measure", *parts, "--sample", "300")

@@ -42,6 +42,11 @@ def test_names_are_appended_and_rows_are_far_from_all(capsys):
     assert near.min() > math.radians(60)
 
 
+def test_one_row_has_one_distance(capsys):
+    assert main(["place", "vectors.npy", "--count", "1", "-o", "out.npy"]) == 0
+    assert re.search(r"1 row added to 30; the nearest other row is [\d.]+° away\n", capsys.readouterr().out)
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_old_rows_are_the_same_and_new_ones_have_the_median_norm(dtype):
     x = clump(31, 5, dtype)

@@ -358,3 +358,19 @@ def prepared():
 def test_examples_of_the_help_run(example, few_methods):
     prepared()
     assert main(shlex.split(example)[1:]) == 0
+
+
+@pytest.mark.usefixtures("few_methods")
+def test_how_much_of_the_evidence_counts_is_said(capsys):
+    Path("judged.tsv").write_text(Path("judged.tsv").read_text() + "W1\tw2\t0.5\nw3\tW4\t0.5\n")
+    evidence = {
+        "Spearman: by 300 of the 303 pairs of judged.tsv; FILE lacks a row of the others, but 2 would match in lower "
+        "case": ["words.npz", "--pairs", "judged.tsv"],
+        "recall@10: by 40 of the 40 queries of q.npy": ["docs.npy", "--queries", "q.npy", "--relevant", "r.tsv"],
+        "k-NN accuracy: by the labels of 120 rows": ["docs.npy", "--labels", "classes.txt"],
+    }
+    for note, words in evidence.items():
+        assert main(["repair", *words]) == 0
+        assert note in printed(capsys)
+        assert main(["repair", *words, "--json"]) == 0
+        assert note in json.loads(capsys.readouterr().out)["notes"]

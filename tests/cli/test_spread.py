@@ -1,5 +1,6 @@
 """`unclump spread`: what it writes, to the bit, what it tells, and what it refuses."""
 
+import io
 import json
 import math
 import os
@@ -418,3 +419,35 @@ def test_a_device_that_is_not_there_is_refused(device, capsys):
         rf"unclump spread: expected --device that torch can use here, such as cpu, got '{device}': .*\n",
         capsys.readouterr().err,
     )
+
+
+class Terminal(io.StringIO):
+    """A stderr that a person watches."""
+
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize(
+    ("command", "bars"),
+    [
+        (["spread", "words.npz", "-o", "out.npz", "--steps", "3"], ["reading", "measuring", "step", "measuring"]),
+        (["place", "words.npz", "--new", "new.txt", "-o", "out.npz"], ["reading", "searching"]),
+    ],
+)
+def test_bars_of_a_large_table_begin_before_its_first_row_is_read(command, bars, monkeypatch):
+    """A table of a million rows takes minutes to read and to measure: no part of it is silent."""
+    monkeypatch.setattr("unclump.cli._comparison._MAX_ROWS", 10)
+    Path("new.txt").write_text("north\n")
+    shown = Terminal()
+    monkeypatch.setattr(sys, "stderr", shown)
+    words()
+    assert main(command) == 0
+    places = [shown.getvalue().find(bars[0])]
+    for bar in bars[1:]:
+        places.append(shown.getvalue().find(bar, places[-1] + 1))
+    assert places == sorted(places)
+    assert min(places) >= 0
+    shown.truncate(0)
+    assert main([*command, "--quiet"]) == 0
+    assert shown.getvalue() == ""

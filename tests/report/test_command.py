@@ -1,5 +1,6 @@
 """`unclump report`: where it writes, what it says, what it refuses."""
 
+import json
 import re
 
 import pytest
@@ -59,6 +60,20 @@ def test_the_page_says_how_it_was_made_and_nothing_of_this_machine(folder, capsy
     assert f"unclump {uc.__version__}" in page
     assert str(folder) not in page
     assert folder.name not in page
+
+
+def test_notes_on_both_tables_are_printed(folder, capsys):
+    for name, first in (("before.csv", 0), ("after.csv", 1)):
+        rows = clump(30, 3).tolist()
+        (folder / name).write_text("".join(f"{first + row},{x},{y},{z}\n" for row, (x, y, z) in enumerate(rows)))
+    note = "columns of numbers that were not read as coordinates: 'column 1'"
+    assert main(["report", "before.csv", "-o", "page.html"]) == 0
+    assert capsys.readouterr().out == f"{note}\npage.html\n"
+    assert main(["report", "before.csv", "after.csv", "-o", "page.html"]) == 0
+    assert capsys.readouterr().out == f"before.csv: {note}\nafter.csv: {note}\npage.html\n"
+    uc.save("three.npy", uc.Table(clump(30, 3)))
+    assert main(["report", "three.npy", "before.csv", "-o", "page.html", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["notes"] == [f"before.csv: {note}"]
 
 
 def test_names_may_come_from_another_file(folder, capsys):

@@ -274,7 +274,30 @@ def test_advice_without_a_figure(methods, by_index, expected):
 def test_a_table_without_hubs_stays_as_it_is(hubness, after):
     start = Compared(AS_IT_IS, "none", "", {"hubness": hubness, "overlap": 1.0}, {}, {}, "")
     advice = recommend([start, result("a", hubness=after)], None, by_index=False)
-    assert (advice.method, advice.reason) == (AS_IT_IS, "it has no hubs")
+    assert (advice.method, advice.reason) == (AS_IT_IS, f"it has no hubs to remove (hubness {hubness:.2f})")
+
+
+def test_a_fault_that_is_left_is_explained(monkeypatch):
+    """`unclump measure` calls these tables a cone and collapsed, and names `unclump repair`, which leaves them."""
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
+    even = uc.uniform(300, 3, generator=seeded())
+    cone = torch.cat([even, torch.full((300, 1), 2.0)], dim=1)
+    flat = torch.cat([even[:, :2], 0.001 * torch.randn(300, 9, generator=seeded(1))], dim=1)
+    pairs = JudgedPairs(*random_pairs(300, 100), np.random.default_rng(4).random(100))
+    for x, fault, said in (
+        (cone, "cone", "a cone (mean cosine 0.80)"),
+        (flat, "rank", "a collapsed rank (about 2.2 of 11"),
+    ):
+        assert fault in uc.health(x).verdict.findings
+        found = compare(Fits(x, seed=0), paths=PATHS)
+        assert found.recommendation.method == AS_IT_IS
+        assert found.notes[0].startswith(said)
+        assert "that neighbours and hubs show" in found.notes[0]
+        assert "that Spearman shows" in compare(Fits(x, seed=0), paths=PATHS, figure=pairs).notes[0]
+    assert found.notes[0] in str(found)
+    command = "unclump fit t.npz -o o.map.safetensors --method centre && unclump apply o.map.safetensors t.npz -o o.npz"
+    assert compare(Fits(cone, seed=0), paths=PATHS).notes[0].endswith(f"subtract the mean: {command}")
+    assert not any("cone" in note for note in compare(Fits(even, seed=0), paths=PATHS).notes)
 
 
 def test_equal_rows_are_refused():

@@ -196,6 +196,19 @@ def test_equal_rows_are_those_of_a_loop(dtype, d):
     assert set(equal_rows(Rows(x), torch.arange(200), np.zeros(200, np.uint64))) == expected  # all hashes collide
 
 
+def test_rows_of_many_small_groups_are_fetched_together(points):
+    x = points(3000, 4)[torch.arange(6000) % 3000]
+    rows, taken = Rows(x), []
+    rows.take = lambda numbers: taken.append(len(numbers)) or x[numbers]
+    assert len(equal_rows(rows, torch.arange(6000), hash_rows(x))) == 3000
+    assert taken == [6000]  # one message to other processes, not 3000
+    rows.parts = (x.new_zeros(1, 2**11),)  # as if there were so many dimensions: about 512 rows at a time
+    taken.clear()
+    assert len(equal_rows(rows, torch.arange(6000), hash_rows(x))) == 3000
+    assert max(taken) <= 512
+    assert sum(taken) == 6000
+
+
 def test_hashes_tell_rows_apart(points):
     x = points(5000, 3).half()
     assert len(np.unique(hash_rows(x))) == len(torch.unique(x, dim=0))

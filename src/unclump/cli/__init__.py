@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from unclump.cli import apply, code, completion, demo, fit, measure, place, repair, report, spread
 from unclump.cli._bus_errors import report_bus_errors
+from unclump.cli._memory import MESSAGE, is_out_of_memory
 
 EXAMPLES = """examples:
   unclump measure model.safetensors            how healthy is a table of embeddings?
@@ -75,16 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except (MemoryError, RuntimeError) as error:
-        if not _is_out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
-        print(f"unclump {args.command}: needs more memory than is available", file=sys.stderr)
+        print(f"unclump {args.command}: {MESSAGE}", file=sys.stderr)
         return 2
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
         print(f"unclump {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
-
-
-def _is_out_of_memory(error: BaseException) -> bool:
-    """Whether an allocation failed; torch has an error of its own for a GPU, and none for the CPU."""
-    is_torch_gpu = type(error).__name__ == "OutOfMemoryError"
-    return isinstance(error, MemoryError) or is_torch_gpu or "DefaultCPUAllocator" in str(error)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
 from unclump.geometry.sphere import angle
 from unclump.measures.angles import nearest_angles, spherical_variance
@@ -16,6 +17,7 @@ from unclump.ops.project import project
 
 _MAX_ROWS = 60_000  # in larger tables, nearest angles are measured for _SAMPLED_ROWS only
 _SAMPLED_ROWS = 10_000
+_SEARCHED_ROWS = 500  # at a time, between updates of the bar
 NEIGHBOURS = 10
 OVERLAP_ROWS = 2000
 
@@ -38,13 +40,19 @@ class Change:
     overlap: float
 
 
-def measure_state(x: Float[Tensor, "n d"]) -> State:
-    """Measure a table; the angles of a large table are those of a fixed random sample of rows."""
+def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
+    """Measure a table; the angles of a large table are those of a fixed random sample of rows, under a bar."""
     if len(x) <= _MAX_ROWS:
         nearest = nearest_angles(x)
     else:
         rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:_SAMPLED_ROWS]
-        nearest = angle(*(project(x[index].double()) for index in (rows, nearest_of_rows(project(x), rows)[:, 0])))
+        unit, angles = project(x), []
+        with tqdm(total=len(rows), desc="measuring", unit="row", disable=not progress, leave=False) as bar:
+            for some in torch.split(rows, _SEARCHED_ROWS):
+                found = nearest_of_rows(unit, some)[:, 0]
+                angles.append(angle(*(project(x[index].double()) for index in (some, found))))
+                bar.update(len(some))
+        nearest = torch.cat(angles)
     return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), spherical_variance(x))
 
 

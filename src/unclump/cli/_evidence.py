@@ -22,11 +22,12 @@ _MOST_PAIRS, _MOST_QUERIES = 20_000, 2000  # more are sampled
 
 @dataclass(frozen=True)
 class Evidence:
-    """A figure, the name of its file, and how many of its items are not in the table."""
+    """A figure, the name of its file, how many of its items are not in the table, and that in words."""
 
     figure: Figure
     source: str
     left_out: int
+    note: str
 
 
 def read_evidence(args: argparse.Namespace, table: Table, directed: Bool[Tensor, " n"]) -> Evidence | None:
@@ -59,26 +60,31 @@ class _Rows:
 
 
 def _read_pairs(path: Path, rows: _Rows, seed: int) -> Evidence:
-    pairs, left_out = [], 0
+    pairs, left_out, in_lower_case = [], 0, 0
     for where, (first, second, score) in _fields(path, 3):
         pair = rows.find(first), rows.find(second), _parse_score(score, where)
         if min(pair[:2]) < 0:
             left_out += 1
+            in_lower_case += min(rows.find(first.lower()), rows.find(second.lower())) >= 0
         else:
             pairs.append(pair)
+    note = f"{JudgedPairs.name}: by {len(pairs)} of the {len(pairs) + left_out} pairs of {sanitise(path.name)}"
+    note += "; FILE lacks a row of the others" if left_out else ""
+    note += f", but {in_lower_case} would match in lower case" if in_lower_case else ""
     _check_enough(path, len(pairs), "pairs of rows")
     if len(pairs) > _MOST_PAIRS:
         kept = np.random.default_rng(seed).choice(len(pairs), _MOST_PAIRS, replace=False)
         pairs = [pairs[i] for i in sorted(kept.tolist())]
     first_rows, second_rows, judged = (np.array(column) for column in zip(*pairs, strict=True))
-    return Evidence(JudgedPairs(first_rows, second_rows, judged.astype(np.float64)), path.name, left_out)
+    return Evidence(JudgedPairs(first_rows, second_rows, judged.astype(np.float64)), path.name, left_out, note)
 
 
 def _read_classes(path: Path, directed: Bool[Tensor, " n"]) -> Evidence:
     labels = np.unique(read_row_lines(path, len(directed), "labels"), return_inverse=True)[1][directed.numpy()]
     if labels.min() == labels.max():
         raise FileError(f"{sanitise(path)}: expected two labels or more, got one; nothing can be told apart")
-    return Evidence(Labels(labels), path.name, int((~directed).sum()))
+    note = f"{Labels.name}: by the labels of {len(labels)} rows"
+    return Evidence(Labels(labels), path.name, int((~directed).sum()), note)
 
 
 def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evidence:
@@ -108,7 +114,9 @@ def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evid
     kept = set(known.tolist())
     query, row = np.array(sorted(pair for pair in pairs if pair[0] in kept), dtype=np.int64).T
     figure = Retrieval(queries.points[known].detach(), np.searchsorted(known, query), row, args.k)
-    return Evidence(figure, path.name, left_out)
+    note = f"{figure.name}: by {len(known)} of the {len(queries.points)} queries of {sanitise(args.queries.name)}"
+    note += f"; FILE lacks the row of {left_out} lines of {sanitise(path.name)}" if left_out else ""
+    return Evidence(figure, path.name, left_out, note)
 
 
 def _fields(path: Path, count: int) -> Iterator[tuple[str, list[str]]]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from unclump._text import FileError
+from unclump.cli._memory import MESSAGE, is_out_of_memory
 
+# What torch says where another process has ended.
+_LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo")
 _Result = TypeVar("_Result")
 
 
@@ -44,8 +47,12 @@ class Processes:
         result, message = None, None
         try:
             result = work()
-        except (ValueError, TypeError, OSError, MemoryError, ModuleNotFoundError) as error:
-            message = str(error) or "needs more memory than is available"
+        except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
+            message = str(error)
+        except (MemoryError, RuntimeError) as error:
+            if not is_out_of_memory(error):
+                raise
+            message = MESSAGE
         messages = self.each(message)
         failed = [rank for rank, text in enumerate(messages) if text is not None]
         if failed:
@@ -57,7 +64,8 @@ class Processes:
 def join_processes() -> Iterator[Processes]:
     """Connect the processes that torchrun started, unless they are; alone there is nothing to connect.
 
-    What is wrong for all of them the first one says.
+    What is wrong for all of them the first one says. A process that runs out of memory while the others wait for it
+    says so and ends; they cannot go on without it.
     """
     # Schedulers set the size for commands too that are not to wait for one another.
     size = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
@@ -75,6 +83,14 @@ def join_processes() -> Iterator[Processes]:
     except ValueError:
         if processes.is_first:
             raise
+        raise SystemExit(2) from None
+    except (MemoryError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            raise FileError(f"{MESSAGE} (process {processes.rank} of {size})") from error
+        if not any(sign in str(error) for sign in _LOST):
+            raise
+        if processes.is_first:
+            raise FileError("another process ended: it says why, or was killed, as for want of memory") from error
         raise SystemExit(2) from None
     finally:
         if not is_connected:

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.cli._processes import Processes
-from unclump.cli._tables import load_shards
+from unclump.cli._tables import check_row_count, load_shards, notes_on
 from unclump.tables.files import FileError, Table, describe_rows, read_row_lines
 
 
@@ -17,48 +17,54 @@ class Share:
     """Rows of a table.
 
     Attributes:
-        table: What was read; None where there are more processes than shards.
-        points: The rows of this process.
+        tables: What was read, one table for each shard; none where there are more processes than shards.
+        parts: The rows of this process, which follow one another; memory-mapped where their files are.
         names: Their names, or None.
         total: The number of rows of all processes.
         here: Which of all rows they are.
     """
 
-    table: Table | None
-    points: Float[Tensor, "n d"]
+    tables: list[Table]
+    parts: list[Float[Tensor, "_ d"]]
     names: Sequence[str] | None
     total: int
     here: slice
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of how the files were read, each note once."""
+        return list(dict.fromkeys(note for table in self.tables for note in notes_on(table)))
 
 
 def read_share(args: argparse.Namespace, processes: Processes) -> Share:
     """Read the shards of this process; of a single file, which all of them map, a part."""
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
+    tables = processes.all_or_none(lambda: load_shards(files, args.tensor) if files else [])
+    parts, names = _rows_of(tables, args, processes)
+    counts = processes.each(sum(map(len, parts)))
     if processes.size == 1:
-        whole = load_shards(files, args.tensor, args.names)
-        return Share(whole, whole.points, whole.names, len(whole.points), slice(None))
-    table = processes.all_or_none(lambda: load_shards(files, args.tensor, None, at_least=0) if files else None)
-    points, names = _rows_of(table, args, processes)
-    counts = processes.each(len(points))
+        check_row_count(args.files[0], sum(counts))
     here = slice(sum(counts[: processes.rank]), sum(counts[: processes.rank + 1]))
     if args.names is not None:
         names = processes.all_or_none(lambda: read_row_lines(args.names, sum(counts), "names"))[here]
-    return Share(table, points, names, sum(counts), here)
+    return Share(tables, parts, names, sum(counts), here)
 
 
 def _rows_of(
-    table: Table | None, args: argparse.Namespace, processes: Processes
-) -> tuple[Float[Tensor, "n d"], Sequence[str] | None]:
+    tables: list[Table], args: argparse.Namespace, processes: Processes
+) -> tuple[list[Float[Tensor, "_ d"]], Sequence[str] | None]:
     """The rows of this process and their names; raise, on all of them, if their tables differ in kind."""
-    found = processes.each(None if table is None else (describe_rows(table), table.points[:0].clone()))
+    found = processes.each((describe_rows(tables[0]), tables[0].points[:0].clone()) if tables else None)
     kinds = {rank: kind for rank, kind in enumerate(found) if kind is not None}
     first, (expected, no_points) = next(iter(kinds.items()))
     for rank, (kind, _) in kinds.items():
         if kind != expected:
             raise FileError(f"expected {expected}, as in the shards of process {first}, got {kind} in those of {rank}")
-    if table is None:
-        return no_points, None
-    if len(args.files) > 1:
-        return table.points, table.names
-    part = processes.share(len(table.points))
-    return table.points[part], None if table.names is None else table.names[part]
+    if not tables:
+        return [no_points], None
+    part = slice(None) if len(args.files) > 1 else processes.share(len(tables[0].points))
+    names = None
+    if tables[0].names is not None:
+        every = tables[0].names if len(tables) == 1 else [name for table in tables for name in table.names or ()]
+        names = every[part]
+    return [table.points[part] for table in tables], names

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from unclump._text import sanitise
 from unclump.tables.commands import Paths, better_path
-from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, read_tables
+from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load, read_shards
 from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
@@ -32,16 +33,22 @@ _ADVICE = {
 
 def load_table(path: Path, args: argparse.Namespace, *, at_least: int = 2) -> Table:
     """Load a table as the options say, including rows without a direction; raise if it has too few rows."""
-    return load_shards([path], args.tensor, args.names, at_least=at_least)
-
-
-def load_shards(paths: Sequence[Path], tensor: str | None, names: Path | None, *, at_least: int = 2) -> Table:
-    """The same of the shards of one table."""
     with translate_advice():
-        table = read_tables(paths, tensor=tensor, names=names)
-    if len(table.points) < at_least:
-        raise FileError(f"{sanitise(paths[0])}: expected at least {at_least} rows, got {len(table.points)}")
+        table = load(path, tensor=args.tensor, names=args.names)
+    check_row_count(path, len(table.points), at_least)
     return table
+
+
+def load_shards(paths: Sequence[Path], tensor: str | None) -> list[Table]:
+    """Load the shards of one table, each by itself."""
+    with translate_advice():
+        return read_shards(paths, tensor=tensor)
+
+
+def check_row_count(path: Path, rows: int, at_least: int = 2) -> None:
+    """Raise if a table has too few rows."""
+    if rows < at_least:
+        raise FileError(f"{sanitise(path)}: expected at least {at_least} rows, got {rows}")
 
 
 def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, Bool[Tensor, " n"], list[str]]:
@@ -55,7 +62,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         The table, the mask of its rows that are not zero, and a note on those that are, as padding is, or none.
     """
     table = load_table(args.file, args, at_least=at_least)
-    bad = bad_rows(table)
+    bad = bad_rows(table, progress=shows_progress(args))
     directed = torch.ones(len(table.points), dtype=torch.bool)
     directed[[row.row for row in bad]] = False
     # The library would warn of rows of zeros; the note says it, with their names.
@@ -71,6 +78,11 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         )
     notes = [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
     return table, directed, [*notes_on(table), *notes]
+
+
+def shows_progress(args: argparse.Namespace) -> bool:
+    """Whether to show progress bars: on a terminal, unless --quiet."""
+    return not args.quiet and sys.stderr.isatty()
 
 
 def notes_on(table: Table) -> list[str]:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     before = _clumped_table()
     print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
-    after = _disperse(before, progress=not is_silent)
+    after = _disperse(before, progress=not is_silent and sys.stderr.isatty())
     print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n", file=out)
     measures = _measure(before, after)
     width = max(len(name) for name, _, _ in measures)
@@ -50,16 +50,19 @@ def run(args: argparse.Namespace) -> None:
         print(f"{name:<{width}}  {old:>12}  {new:>12}", file=out)
     save(clumped, Table(before))
     save(dispersed, Table(after))
-    figure = _draw(before, after, folder / "before_after.png")
+    figure = folder / "before_after.png"
+    has_figure = _draw(before, after, figure)
+    shown = figure.resolve().as_uri() if has_figure else "needs matplotlib: pip install 'unclump[report]'"
     _write_report(clumped, dispersed, page)
-    print(f"\nFigure  {figure}\nReport  {page.resolve().as_uri()}\n", file=out)
+    print(f"\nFigure  {shown}\nReport  {page.resolve().as_uri()}\n", file=out)
     print("Next. The same commands take a table of your own:", file=out)
     if shutil.which("unclump") is None:
         print("  source .venv/bin/activate", file=out)
     for words in (["measure"], ["report"], ["spread", "-o", "apart.npy"]):
         print(f"  unclump {shlex.join([words[0], str(clumped), *words[1:]])}", file=out)
     if args.json:
-        files = {"before": str(clumped), "after": str(dispersed), "report": str(page), "figure": figure}
+        files = {"before": str(clumped), "after": str(dispersed), "report": str(page)}
+        files |= {"figure": str(figure)} if has_figure else {}
         changes = {name: {"before": old, "after": new} for name, old, new in measures}
         print(json.dumps({"files": files, "measures": changes}, indent=1))
 
@@ -96,13 +99,13 @@ def _measure(before: "Tensor", after: "Tensor") -> list[tuple[str, str, str]]:
     return [(name, value, other) for (name, value), (_, other) in zip(old, new, strict=True)]
 
 
-def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:
-    """Draw both tables along the clump's axis, and their nearest angles; returns its address, or what is missing."""
+def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:
+    """Draw both tables along the clump's axis, and their nearest angles; returns whether there is matplotlib to."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
     except ModuleNotFoundError:
-        return "needs matplotlib: pip install 'unclump[report]'"
+        return False
     from torch.nn.functional import normalize
 
     from unclump.figures.plots import nearest_angle_histogram
@@ -119,7 +122,7 @@ def _draw(before: "Tensor", after: "Tensor", path: Path) -> str:
         section.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
         nearest_angle_histogram(table, axes=nearest).set_xlim(0, 90)
     figure.savefig(path, dpi=120)
-    return path.resolve().as_uri()
+    return True
 
 
 def _write_report(clumped: Path, dispersed: Path, page: Path) -> None:

@@ -76,7 +76,6 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
 
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
-    from unclump.cli._tables import notes_on
     from unclump.tables.health import health
 
     fail_on, device = _parse_faults(args.fail_on), resolve_device(args.device)
@@ -85,9 +84,9 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     frequencies = processes.all_or_none(lambda: _read_frequencies(args.frequencies, share.total))
     is_quiet = args.quiet or not processes.is_first
     if not is_quiet:
-        _announce(share.total, share.points.shape[1], args, processes.size)
+        _announce(share.total, share.parts[0].shape[1], args, processes.size)
     result = health(
-        share.points,
+        share.parts,
         names=share.names,
         frequencies=None if frequencies is None else frequencies[share.here],
         exact=args.exact,
@@ -98,14 +97,13 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         progress=not is_quiet and sys.stderr.isatty(),
     )
     if processes.is_first:
-        notes = [] if share.table is None else notes_on(share.table)
         if args.save is not None:
             result.save(args.save)
         if args.json:
             files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-            print(json.dumps(files | result.to_dict() | {"notes": notes}, indent=1, allow_nan=False))
+            print(json.dumps(files | result.to_dict() | {"notes": share.notes}, indent=1, allow_nan=False))
         else:
-            print("\n".join([str(result), *notes, *_advice(result, share.table, args)]))
+            print("\n".join([str(result), *share.notes, *_advice(result, share.tables, args)]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
@@ -137,14 +135,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _advice(result: "Health", table: "Table | None", args: argparse.Namespace) -> list[str]:
+def _advice(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
     """Lines with the commands that help; none for shards, which they do not take."""
     from unclump._text import escape_unprintable
     from unclump.cli._tables import paths_of
 
-    if len(args.files) > 1 or table is None:
+    if len(args.files) > 1 or not tables:
         return []
-    commands = result.verdict.commands_for(paths_of(args.files[0], table, args))
+    commands = result.verdict.commands_for(paths_of(args.files[0], tables[0], args))
     return [f"try: {escape_unprintable(command)}" for command in commands]
 
 

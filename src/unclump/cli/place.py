@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     from unclump._checks import check_count
     from unclump._precision import full_precision
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import check_output, read_table, resolve_output
+    from unclump.cli._tables import check_output, read_table, resolve_output, shows_progress
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place
     from unclump.tables.files import save
@@ -65,7 +65,8 @@ def run(args: argparse.Namespace) -> None:
     old = table.points if directed.all() else table.points[directed]
     points = full_precision(old.to(device))
     generator = torch.Generator().manual_seed(args.seed)
-    directions = place(count, points, samples=max(_SAMPLES, 4 * count), generator=generator)
+    samples, progress = max(_SAMPLES, 4 * count), shows_progress(args)
+    directions = place(count, points, samples=samples, generator=generator, progress=progress)
     added = (directions * norms_of(points).median()).to(table.points)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
@@ -83,7 +84,8 @@ def run(args: argparse.Namespace) -> None:
         nearest = {"smallest_degrees": smallest, "largest_degrees": largest}
         print(json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1))
     elif not args.quiet:
-        plural, distances = "s" if count > 1 else "", f"{smallest:.4f}° to {largest:.4f}°"
+        ends = dict.fromkeys(f"{angle:.4f}°" for angle in (smallest, largest))  # one if they are the same
+        plural, distances = "s" if count > 1 else "", " to ".join(ends)
         print(f"{count} row{plural} added to {rows}; the nearest other row is {distances} away")
         print("\n".join([f"written to {sanitise(output)}", *notes]))
 

@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
         check_comparison_target(args.save)
     _check_distinct([path for path in (args.output, args.map, args.save) if path is not None])
     evidence = read_evidence(args, table, directed)
+    notes += [] if evidence is None else [evidence.note]
     rows = table.points if directed.all() else table.points[directed]
     paths = paths_of(args.file, table, args, args.output)
     fits, progress = Fits(rows.detach(), seed=args.seed), not args.quiet and sys.stderr.isatty()

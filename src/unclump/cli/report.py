@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._text import sanitise
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import load_table, notes_on
+    from unclump.cli._tables import load_table
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> None:
         **habits,
     )
     write_page(output, page)
-    notes = notes_on(tables[0])
+    notes = [note for path, table in zip(inputs, tables, strict=True) for note in _notes(path, table, len(tables))]
     if args.json:
         files = {"files": list(map(str, inputs)), "output": str(output)}
         print(json.dumps(files | {"health": measured.to_dict(), "notes": notes}, indent=1, allow_nan=False))
@@ -109,6 +109,14 @@ def run(args: argparse.Namespace) -> None:
         for note in notes:
             print(note)
         print(sanitise(output))
+
+
+def _notes(path: Path, table: "Table", count: int) -> list[str]:
+    """What a user should know of how a file was read; of two files each note names its own."""
+    from unclump._text import sanitise
+    from unclump.cli._tables import notes_on
+
+    return [note if count == 1 else f"{sanitise(path)}: {note}" for note in notes_on(table)]
 
 
 def _check_page(output: Path) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import math
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -89,13 +88,13 @@ def run(args: argparse.Namespace) -> None:
         _try_moves(job, max_moves)
         return
     assert output is not None
-    before = measure_state(job.start)
+    before = measure_state(job.start, progress=job.progress)
     points = job.separate_duplicates() if args.duplicates_only else job.spread(args.max_move)
     save(output, table.with_points(points), in_place=args.in_place)
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
     after = job.with_direction(points)
-    measured = before, measure_state(after), measure_change(job.start, after)
+    measured = before, measure_state(after, progress=job.progress), measure_change(job.start, after)
     notes = [*job.notes, *_copies(measured[1].smallest, after, args), *notes]
     if args.json:
         files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
@@ -109,6 +108,7 @@ class _Job:
 
     def __init__(self, table: "Table", directed: Any, args: argparse.Namespace) -> None:
         from unclump.cli._options import build_objective, read_row_list, resolve_device
+        from unclump.cli._tables import shows_progress
 
         self.table, self.args, self.notes = table, args, list[str]()
         self.points = table.points.to(resolve_device(args.device))
@@ -123,7 +123,7 @@ class _Job:
         self.batch_size = args.batch_size or (None if name in _WHOLE_TABLE or rows <= _BATCH else _BATCH)
         passes = min(max(_PASSES[0], 10_000_000 // rows), _PASSES[1])
         self.steps = args.steps if args.steps is not None else passes * max(1, rows // (self.batch_size or rows))
-        self.progress = not args.quiet and sys.stderr.isatty()
+        self.progress = shows_progress(args)
 
     def with_direction(self, points: Any) -> Any:
         """The rows that were not zero in FILE."""
@@ -179,13 +179,13 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
     """Print a line for each limit on moves, as soon as it is computed; or JSON, at the end."""
     from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict, measure_change, measure_state
 
-    before = measure_state(job.start)
+    before = measure_state(job.start, progress=job.progress)
 
     def results() -> "Iterator[tuple[float, State, Change]]":
         yield 0.0, before, Change(0.0, 0.0, 1.0)
         for degrees in max_moves:
             spread = job.with_direction(job.spread(degrees))
-            yield degrees, measure_state(spread), measure_change(job.start, spread)
+            yield degrees, measure_state(spread, progress=job.progress), measure_change(job.start, spread)
 
     if job.args.json:
         lines = [

@@ -3,6 +3,7 @@ r"""Room for new rows: the emptiest directions of a table."""
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_count, check_generator, check_table
@@ -17,9 +18,12 @@ _SHARPNESS = [2.0**k for k in range(3, 14)]
 _STEPS = 40  # at each sharpness
 _NEIGHBOURS = 256  # that each new row minds, or as many as _GATHERED entries hold, but no fewer than 16
 _GATHERED = 2**24
+_SEARCHED = 1024  # places at a time, between updates of the bar
 
 
-def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Generator | None = None) -> Table:
+def place(
+    count: int, x: Table, *, samples: int = 10_000, generator: torch.Generator | None = None, progress: bool = False
+) -> Table:
     r"""New rows for a table, in its emptiest directions: far from it and from each other.
 
     Of many uniform places the farthest from all rows is taken, then the farthest from these and it, and so on [1]. Then
@@ -35,6 +39,7 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
             padding is, take up no room, and are listed in a warning.
         samples: How many uniform places to choose from, at least `count`.
         generator: For these.
+        progress: Show a bar on stderr while the table is searched for the nearest of each place.
 
     Returns:
         Unit rows of shape (count, d), of the kind, dtype and device of `x`.
@@ -59,12 +64,19 @@ def place(count: int, x: Table, *, samples: int = 10_000, generator: torch.Gener
     table = project(directed.rows)
     check_table(table)
     places = uniform(samples, table.shape[1], generator=generator, dtype=table.dtype, device=table.device)
-    return like(_climb(table, _farthest(count, places, table)).to(given.dtype), x)
+    return like(_climb(table, _farthest(count, places, table, progress)).to(given.dtype), x)
 
 
-def _farthest(count: int, places: Float[Tensor, "m d"], x: Float[Tensor, "n d"]) -> Float[Tensor, "{count} d"]:
+def _farthest(
+    count: int, places: Float[Tensor, "m d"], x: Float[Tensor, "n d"], progress: bool
+) -> Float[Tensor, "{count} d"]:
     """Choose places one by one, each the farthest from the table and from those before."""
-    free = torch.cat([angle(some, x[nearest(some, x)[0][:, 0]]) for some in torch.split(places, 1024)])
+    free = places.new_empty(len(places))
+    with tqdm(total=len(places), desc="searching", unit="place", disable=not progress, leave=False) as bar:
+        for start in range(0, len(places), _SEARCHED):
+            some = places[start : start + _SEARCHED]
+            free[start : start + len(some)] = angle(some, x[nearest(some, x)[0][:, 0]])
+            bar.update(len(some))
     chosen = []
     for _ in range(count):
         chosen.append(free.argmax())

@@ -1,9 +1,19 @@
 """What to do with a table, by the evidence of a comparison: nothing is recommended that has not been shown to help."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from jaxtyping import Float
+from torch import Tensor
+
+from unclump._text import escape_unprintable
+from unclump.geometry.uniform_law import UniformLaw
+from unclump.measures.angles import rank_of
+from unclump.measures.pairs import mean_cosine
+from unclump.ops.project import project
 from unclump.tables.comparison import AS_IT_IS, Compared, Recommendation
 from unclump.tables.comparison_figures import Figure
+from unclump.tables.moments import Moments
+from unclump.tables.verdict import CONE, LOW_RANK
 
 _KEPT = 0.7  # the share of old neighbours that a repair must keep, where nothing but neighbours and hubs is known
 _HUBNESS = 1.0  # below which there are no hubs to remove
@@ -43,10 +53,37 @@ def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: b
         best = min(helpful, key=lambda method: method.values["hubness"], default=None)
         has_hubs = start.values["hubness"] >= _HUBNESS
         best = best if has_hubs else None
-        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours" if has_hubs else "it has no hubs"
+        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours"
+        nothing = nothing if has_hubs else f"it has no hubs to remove (hubness {start.values['hubness']:.2f})"
         what = "hubness {before:.2f} to {after:.2f}, {kept:.0%} of neighbours kept; judge it by your own task"
         key = "hubness"
     if best is None:
         return Recommendation(AS_IT_IS, "", nothing)
     numbers = {"before": start.values[key], "after": best.values[key], "kept": best.values["overlap"]}
     return Recommendation(best.name, best.command, what.format(**numbers))
+
+
+def explain_faults(x: Float[Tensor, "n d"], figure: Figure | None, centre: str) -> Iterator[str]:
+    """Say why a table that has a fault should stay as it is all the same, for each that `unclump measure` names.
+
+    Args:
+        x: The table, whose rows are not zero.
+        figure: What the owner measures the table by.
+        centre: The command that subtracts the mean.
+    """
+    unit = project(x.double())
+    moments = Moments(unit.mean(dim=0), at_most=len(x))
+    moments.add(unit)
+    by = "that neighbours and hubs show" if figure is None else f"that {figure.name} shows"
+    cosine = mean_cosine(x)
+    if cosine > CONE:
+        yield (
+            f"a cone (mean cosine {cosine:.2f}) raises all cosines alike, and does no harm {by}; where cosines are "
+            f"compared with a threshold, subtract the mean: {escape_unprintable(centre)}"
+        )
+    rank = rank_of(moments.centred_singular_values()).item()
+    if rank < LOW_RANK * UniformLaw(len(x) - 1, x.shape[1]).effective_rank:
+        yield (
+            f"a collapsed rank (about {rank:.1f} of {x.shape[1]} dimensions) is not repaired here: maps that raise it "
+            f"do no good {by}; what the rows have lost, training them anew may restore"
+        )

@@ -15,7 +15,7 @@ from unclump.ops.nearest import nearest
 from unclump.ops.project import project
 from unclump.tables.commands import Paths
 from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, OwnFigure
-from unclump.tables.comparison_advice import recommend, verdict
+from unclump.tables.comparison_advice import explain_faults, recommend, verdict
 from unclump.tables.comparison_figures import Bootstrap, Changed, Figure, Values, estimate, skewness
 from unclump.tables.comparison_methods import Fits, Map, candidates
 
@@ -74,6 +74,9 @@ def compare(
         measured = judge.measure(points, map_queries, seconds + time.perf_counter() - began)
         command = method.command(paths, rows, seed)
         compared.append(Compared(method.name, method.kind, command, *measured, verdict(measured[-1], figure)))
+    advice, why = recommend(compared, figure, by_index=by_index), list[str]()
+    if advice.method == AS_IT_IS:
+        why = list(explain_faults(start, figure, compared[1].command))
     slow = _slow_moves(compared, len(x) / len(chosen)) if by_index else []
     return Comparison(
         file=paths.file.name,
@@ -83,8 +86,8 @@ def compare(
         figure=None if figure is None else OwnFigure(figure.name, source, judge.items, left_out),
         columns=_columns(figure),
         methods=tuple(compared),
-        recommendation=recommend(compared, figure, by_index=by_index),
-        notes=(*_notes(len(chosen), len(x), by_index=by_index, has_figure=figure is not None), *slow),
+        recommendation=advice,
+        notes=(*why, *_notes(len(chosen), len(x), by_index=by_index, has_figure=figure is not None), *slow),
     )
 
 

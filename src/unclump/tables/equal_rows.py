@@ -5,6 +5,7 @@ a row, and no second copy of the table. Rows with the same hash are compared: a 
 """
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -34,23 +35,37 @@ def equal_rows(rows: Rows, numbers: Int[Tensor, " n"], hashes: UInt64[np.ndarray
         [(0, 2)]
     """
     order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
-    ends = np.append(starts[1:], len(ordered))
+    starts, ends = _runs(hashes[order])
     repeated = ends - starts > 1
     groups: list[tuple[int, ...]] = []
-    for start, end in zip(starts[repeated].tolist(), ends[repeated].tolist(), strict=True):
-        groups += _equal_among(rows, numbers.numpy()[order[start:end]])
+    for some in _batches(starts[repeated], ends[repeated], _COMPARED // rows.d):
+        groups += _equal_among(rows, numbers.numpy()[order[some]])
     return sorted(groups, key=lambda group: (-len(group), group))
 
 
-def _equal_among(rows: Rows, numbers: np.ndarray) -> list[tuple[int, ...]]:
-    """Groups of equal rows among rows with the same hash."""
+def _batches(starts: Int[np.ndarray, " g"], ends: Int[np.ndarray, " g"], size: int) -> Iterator[Int[np.ndarray, " b"]]:
+    """The places from each start to its end, in batches of about a size: fetching rows of other processes has a cost.
+
+    All places between a start and its end are in one batch.
+    """
+    batch_of = np.cumsum(ends - starts) // max(1, size)
+    for first, last in zip(*_runs(batch_of), strict=True):
+        yield np.concatenate([np.arange(starts[group], ends[group]) for group in range(first, last)])
+
+
+def _equal_among(rows: Rows, numbers: Int[np.ndarray, " b"]) -> list[tuple[int, ...]]:
+    """Groups of equal rows among these."""
     rows_by_bytes: defaultdict[bytes, list[int]] = defaultdict(list)
     for some in np.array_split(numbers, max(1, len(numbers) * rows.d // _COMPARED)):
         for number, row in zip(some.tolist(), _words(rows.take(torch.from_numpy(some))), strict=True):
             rows_by_bytes[row.tobytes()].append(number)
     return [tuple(group) for group in rows_by_bytes.values() if len(group) > 1]
+
+
+def _runs(values: np.ndarray) -> tuple[Int[np.ndarray, " r"], Int[np.ndarray, " r"]]:
+    """Where runs of equal values start and end."""
+    starts = np.flatnonzero(np.concatenate([[True] * min(1, len(values)), values[1:] != values[:-1]]))
+    return starts, np.append(starts[1:], len(values))[: len(starts)]
 
 
 def _words(rows: Tensor) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,26 +13,41 @@ from unclump._checks import check_table
 from unclump.distributed.ranks import Gather, Ranks, rows_here
 from unclump.tables.rows import Rows
 
+_ARRAYS = (Tensor, np.ndarray)
 
-def gather_rows(points: Tensor, gather: Gather, exact: bool, sample: int | None, generator: torch.Generator) -> Rows:
-    """The rows of this process, and those that it shares the table with."""
-    points, group, _ = rows_here(points, gather)
-    check_table(points, at_least=2 if group is None else 0)
-    points = points.detach().cpu()
-    if group is None:
-        return Rows(points)
-    state = zlib.crc32(generator.get_state().numpy().tobytes())  # of the draws, which all must share
-    ranks = Ranks(points, group, "health", exact, sample, state)
-    if ranks.total < 2:
-        raise ValueError(f"expected at least 2 rows on all ranks together, got {ranks.total}")
-    return Rows(points, ranks)
+
+def are_parts(points: Any) -> bool:
+    """Whether points are a list of tensors or arrays, whose rows follow one another."""
+    return isinstance(points, list | tuple) and len(points) > 0 and all(isinstance(p, _ARRAYS) for p in points)
+
+
+def gather_rows(
+    parts: Sequence[Tensor], gather: Gather, exact: bool, sample: int | None, generator: torch.Generator
+) -> Rows:
+    """The rows of this process, in one part or several, and those that it shares the table with."""
+    here = [rows_here(part, gather) for part in parts]
+    parts, group = [part.detach().cpu() for part, _, _ in here], here[0][1]
+    for part in parts:
+        check_table(part, at_least=2 if group is None and len(parts) == 1 else 0)
+    kinds = list(dict.fromkeys((part.shape[1], part.dtype) for part in parts))
+    if len(kinds) > 1:
+        raise ValueError(f"expected parts of one dimension and dtype, got {kinds[0]} and {kinds[1]}")
+    rows = Rows(parts)
+    if group is not None:
+        state = zlib.crc32(generator.get_state().numpy().tobytes())  # of the draws, which all must share
+        size = parts[0].new_zeros(1, rows.d).expand(rows.count, rows.d)  # of all parts, without a copy of them
+        rows = Rows(parts, Ranks(size, group, "health", exact, sample, state))
+    if len(rows) < 2:
+        where = "in all parts" if group is None else "on all ranks"
+        raise ValueError(f"expected at least 2 rows {where} together, got {len(rows)}")
+    return rows
 
 
 def gather_names(names: Sequence[str] | None, rows: Rows) -> Sequence[str] | None:
     """The names of all rows, if there are any."""
     count = None if names is None else len(names)
-    if any(rows.ranks.any(count not in (None, len(rows.local)))):
-        raise ValueError(f"expected {len(rows.local)} names, one for each row, got {count}")
+    if any(rows.ranks.any(count not in (None, rows.count))):
+        raise ValueError(f"expected {rows.count} names, one for each row, got {count}")
     if rows.ranks.size == 1:
         return names
     parts = [part for part in rows.ranks.objects(None if names is None else list(names)) if part]
@@ -44,7 +60,7 @@ def gather_frequencies(
     """The frequencies of all rows, or numbers that fall with the row where none are given."""
     if not any(rows.ranks.any(frequencies is not None)):
         return -torch.arange(len(rows), dtype=torch.float64)
-    n = len(rows.local)
+    n = rows.count
     values = torch.empty(0) if frequencies is None else torch.as_tensor(frequencies)
     is_valid = values.shape == (n,) and bool(values.isfinite().all())
     if any(rows.ranks.any(not is_valid)):

@@ -33,7 +33,7 @@ from scipy import stats
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._arrays import as_tensor
+from unclump._arrays import read_only_tensor
 from unclump._checks import check_count, check_generator
 from unclump.distributed.ranks import Gather, check_gather
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
@@ -49,7 +49,7 @@ from unclump.measures.uniformity_tests import (
 )
 from unclump.tables.equal_rows import equal_rows
 from unclump.tables.findings import Health, fingerprint
-from unclump.tables.gathered import gather_frequencies, gather_names, gather_rows
+from unclump.tables.gathered import are_parts, gather_frequencies, gather_names, gather_rows
 from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
@@ -85,7 +85,8 @@ def health(
 
     Args:
         points: Rows of any norm, at least two of them with a direction: torch or NumPy, or whatever else `as_table`
-            takes, data frames and models among it. They are not modified.
+            takes, data frames and models among it; or a list of tensors or arrays, whose rows follow one another, as
+            the files of one table do. They are not modified.
         sentences: What `points` encodes, if it is a model that encodes sentences.
         names: The names of the rows, printed beside their numbers; None for those that `points` has.
         frequencies: How often each row is used, in any unit; None takes the rows to be sorted by falling frequency.
@@ -110,15 +111,16 @@ def health(
     """
     check_gather(gather)
     check_generator(generator)
-    if gather is False:
-        table = as_table(points, sentences=sentences)
-        points, names = table.points, table.names if names is None else names
+    parts = [read_only_tensor(part) for part in (points if are_parts(points) else [points])]
+    if gather is False and len(parts) == 1:
+        table = as_table(parts[0], sentences=sentences)
+        parts, names = [table.points], table.names if names is None else names
     if sample is not None:
         check_count("sample", sample, at_least=2)
         if exact:
             raise ValueError("expected exact or a sample, got both; choose one")
     generator = generator or torch.Generator().manual_seed(0)
-    rows = gather_rows(as_tensor(points), gather, exact, sample, generator)
+    rows = gather_rows(parts, gather, exact, sample, generator)
     names, frequencies = gather_names(names, rows), gather_frequencies(frequencies, rows)
     device = None if device is None else torch.device(device)
     n, d = len(rows), rows.d

@@ -72,7 +72,7 @@ def of_all_rows(
 ) -> Neighbourhood:
     """Search for the neighbours of all rows of these numbers; every rank takes all rows, and searches for a share."""
     n = len(numbers)
-    x = directions(rows.local if rows.ranks.size == 1 and n == len(rows) else rows.take(numbers))
+    x = directions(rows.between(0, n) if rows.ranks.size == 1 and n == len(rows) else rows.take(numbers))
     found = neighbours(x, k=k, within=within, ranks=rows.ranks, device=device, progress=progress)
     clumps = groups_of_labels(found.clump, found.nearest_angle)
     occurrences = torch.bincount(found.index.flatten(), minlength=n).double()

@@ -1,6 +1,6 @@
 """The rows of one table, which may be spread over processes: in blocks, or by number."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -16,7 +16,8 @@ class Rows:
     """A table of which this process holds the rows from `ranks.before` on; alone, all of them.
 
     Args:
-        local: The rows of this process, which may be a memory map.
+        local: The rows of this process, which may be a memory map; or several, which follow one another, as the files
+            of one table are. They are never put together: blocks are the same as those of one table.
         ranks: The processes that share the table; None for this one alone.
 
     Example:
@@ -25,8 +26,13 @@ class Rows:
         (3, tensor([[0., 0., 1.]]))
     """
 
-    def __init__(self, local: Float[Tensor, "n d"], ranks: Alone | None = None) -> None:
-        self.local, self.ranks = local, Alone([len(local)]) if ranks is None else ranks
+    def __init__(
+        self, local: Float[Tensor, "n d"] | Sequence[Float[Tensor, "_ d"]], ranks: Alone | None = None
+    ) -> None:
+        self.parts = (local,) if isinstance(local, Tensor) else tuple(local)
+        self.starts = [sum(map(len, self.parts[:place])) for place in range(len(self.parts))]
+        self.count = self.starts[-1] + len(self.parts[-1])
+        self.ranks = Alone([self.count]) if ranks is None else ranks
 
     def __len__(self) -> int:
         return self.ranks.total
@@ -34,26 +40,38 @@ class Rows:
     @property
     def d(self) -> int:
         """The number of dimensions."""
-        return self.local.shape[1]
+        return self.parts[0].shape[1]
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype of the rows."""
-        return self.local.dtype
+        return self.parts[0].dtype
 
     def blocks(self) -> Iterator[tuple[int, Float[Tensor, "b d"]]]:
         """The rows of this process, a block at a time, and where among them it begins."""
-        for start in range(0, len(self.local), height := max(1, BLOCK // self.d)):
-            yield start, self.local[start : start + height]
+        for start in range(0, self.count, height := max(1, BLOCK // self.d)):
+            yield start, self.between(start, start + height)
+
+    def between(self, start: int, stop: int) -> Float[Tensor, "b d"]:
+        """The rows of this process from one place to another; a copy only where they are of several parts."""
+        pieces = [
+            part[max(0, start - first) : stop - first]
+            for first, part in zip(self.starts, self.parts, strict=True)
+            if first < stop and first + len(part) > start
+        ]
+        return pieces[0] if len(pieces) == 1 else torch.cat([self.parts[0][:0], *pieces])
 
     def take(self, numbers: Int[Tensor, " m"]) -> Float[Tensor, "m d"]:
         """The rows of these numbers, on all ranks, which must pass the same numbers."""
+        if self.ranks.size == 1 and len(self.parts) == 1:
+            return self.parts[0][numbers]
+        rows = self.parts[0].new_zeros(len(numbers), self.d)
+        for first, part in zip(self.starts, self.parts, strict=True):
+            places = numbers - (self.ranks.before + first)
+            here = (places >= 0) & (places < len(part))
+            rows[here] = part[places[here]]
         if self.ranks.size == 1:
-            return self.local[numbers]
-        places = numbers - self.ranks.before
-        here = (places >= 0) & (places < len(self.local))
-        rows = self.local.new_zeros(len(numbers), self.d)
-        rows[here] = self.local[places[here]]
+            return rows
         # Every row is on one rank, so that its bytes are added to zeros: exact, and for dtypes that cannot be added.
         return self.ranks.sum(rows.view(torch.uint8)).view(self.dtype)
 

@@ -81,7 +81,7 @@ def survey(
     progress: bool = False,
 ) -> Survey:
     """Pass over a table once; search it, on the device, for the k nearest of the rows that are sampled, if any."""
-    n, ranks = len(rows.local), rows.ranks
+    n, ranks = rows.count, rows.ranks
     pilot = rows.take_directed(rows.evenly(_PILOT))[0].double()
     centres = [points.mean(dim=0) if len(points) else points.new_zeros(rows.d) for points in (pilot, project(pilot))]
     raw, unit = (Moments(centre, at_most=len(rows)) for centre in centres)

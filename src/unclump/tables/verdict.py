@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from unclump.tables.commands import Paths
 
 SIGNIFICANCE = 0.001  # largest p-value that counts as evidence
-_CONE = 0.5  # mean cosine above which the direction that all rows share outweighs what tells them apart
-_LOW_RANK = 0.5  # fraction of uniform points' effective rank below which the rank has collapsed
+CONE = 0.5  # mean cosine above which the direction that all rows share outweighs what tells them apart
+LOW_RANK = 0.5  # fraction of uniform points' effective rank below which the rank has collapsed
 _HUB_SHARE, _HUB_MULTIPLE = 0.05, 10  # a hub is a neighbour of so many of the rows, and of so many times an even share
 _DEAD_SHARE = 0.01  # fraction of the dimensions that may be constant
 _NORM_CORRELATION, _NORM_VARIATION = 0.7, 0.1  # rank correlation with the frequency; deviation over mean
@@ -166,9 +166,9 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
     rows, groups = facts.near_duplicates
     if rows:
         yield "near-duplicates", f"near duplicates: {rows} rows nearly coincide, in {count(groups, 'group')}"
-    if facts.rank[0] < _LOW_RANK * facts.rank[1]:
+    if facts.rank[0] < LOW_RANK * facts.rank[1]:
         yield "rank", f"collapsed rank: about {facts.rank[0]:.1f} of {facts.d} dimensions are used"
-    if facts.mean_cosine > _CONE and facts.rayleigh_pvalue <= SIGNIFICANCE:
+    if facts.mean_cosine > CONE and facts.rayleigh_pvalue <= SIGNIFICANCE:
         yield "cone", f"a cone: the rows share one direction (mean cosine {facts.mean_cosine:.2f})"
     if facts.largest_hub >= max(_HUB_SHARE, _HUB_MULTIPLE * facts.k / facts.n):
         yield "hubs", f"hubs: one row is among the {facts.k} nearest of {facts.largest_hub:.0%} of the rows"

@@ -8,7 +8,9 @@ import torch
 
 import unclump as uc
 from tests.tables.files.conftest import bits, rows_of
-from unclump.tables.files import FileError, Table, check_target, read_tables
+from unclump._arrays import read_only_tensor
+from unclump.tables.files import FileError, Table, check_target, read_shards, read_tables
+from unclump.tables.rows import Rows
 
 
 def test_rows_and_names_of_all_shards_in_order(tmp_path):
@@ -65,3 +67,57 @@ def test_names_are_those_of_all_shards_together(tmp_path):
         read_tables(paths, names=tmp_path / "names.txt")
     with pytest.raises(FileError, match="at least one file, got none"):
         read_tables([])
+
+
+def test_shards_are_measured_where_they_are(tmp_path, points, monkeypatch):
+    """As one table, whose blocks cross the ends of shards, and which is never copied whole."""
+    x = points(900, 5).float()
+    x[700], x[20], x[40, 1] = x[3], 0, torch.nan
+    for number, part in enumerate(x.split((300, 1, 599))):
+        torch.save(part.clone(), tmp_path / f"{number}.pt")
+    parts = [shard.points for shard in read_shards(sorted(tmp_path.glob("*.pt")))]
+    parts.insert(2, parts[0][:0])
+    monkeypatch.setattr("unclump.tables.rows.BLOCK", 5 * 70)
+    sampled, exact = uc.health(x, sample=200).to_dict(), uc.health(x, exact=True).to_dict()
+    between, copied = Rows.between, []
+
+    def watched(rows, start, stop):
+        block = between(rows, start, stop)
+        copied.append(0 if any(block.data_ptr() in addresses(part) for part in parts) else len(block))
+        return block
+
+    monkeypatch.setattr(Rows, "between", watched)
+    assert uc.health(parts, sample=200).to_dict() == sampled
+    assert sorted(copied)[-2:] == [0, 70]  # the one block that begins before row 300 and ends after it
+    assert uc.health(parts, exact=True).to_dict() == exact
+
+
+def addresses(x):
+    return range(x.data_ptr(), x.data_ptr() + x.nbytes)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([torch.ones(2, 3), torch.ones(2, 4)], "expected parts of one dimension and dtype"),
+        ([torch.ones(2, 3), torch.ones(2, 3).double()], "expected parts of one dimension and dtype"),
+        ([torch.ones(1, 3), torch.ones(0, 3)], "expected at least 2 rows in all parts together, got 1"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(parts, message):
+    with pytest.raises(ValueError, match=message):
+        uc.health(parts)
+    with pytest.raises(TypeError, match="expected a tensor, an array"):
+        uc.health([[1.0, 2.0], [3.0, 4.0]])
+
+
+def test_an_array_that_numpy_mapped_is_not_copied(tmp_path, points, recwarn):
+    x = points(50, 4)
+    np.save(tmp_path / "a.npy", x.numpy())
+    mapped = np.load(tmp_path / "a.npy", mmap_mode="r")
+    assert read_only_tensor(mapped).data_ptr() == mapped.ctypes.data
+    assert uc.health(mapped) == uc.health(x)
+    swapped = np.array(mapped, dtype=">f8")
+    assert torch.equal(read_only_tensor(swapped), read_only_tensor(mapped))
+    assert torch.equal(read_only_tensor(np.asfortranarray(mapped)), read_only_tensor(mapped))
+    assert len(recwarn) == 0

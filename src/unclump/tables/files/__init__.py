@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "read_lines",
     "read_row_lines",
+    "read_shards",
     "read_tables",
     "save",
 ]
@@ -94,16 +95,10 @@ def read_tables(
         >>> read_tables(paths)
         Table(6 x 3 float32; from part-0.npy)
     """
-    if not paths:
-        raise FileError("expected at least one file, got none")
     if len(paths) == 1:
         return load(paths[0], tensor=tensor, names=names)
-    shards = [load(path, tensor=tensor) for path in paths]
+    shards = read_shards(paths, tensor=tensor)
     first = shards[0]
-    for path, shard in zip(paths, shards, strict=True):
-        kind, expected = describe_rows(shard), describe_rows(first)
-        if kind != expected:
-            raise FileError(f"{sanitise(path)}: expected {expected}, as in {sanitise(paths[0])}, got {kind}")
     points = torch.cat([shard.points for shard in shards])
     notes = () if first.source is None else first.source.notes
     files = [file for shard in shards if shard.source is not None for file in shard.source.files]
@@ -112,6 +107,21 @@ def read_tables(
         points, all_names, make_source(Path(paths[0]), SHARDS, points, tensor=tensor, files=files, notes=notes)
     )
     return table if names is None else _with_names(table, Path(names))
+
+
+def read_shards(paths: Sequence[str | os.PathLike[str]], *, tensor: str | None = None) -> list[Table]:
+    """Read the shards of one table, each by itself, memory-mapped where its format allows it; see `read_tables`.
+
+    `unclump.health([shard.points for shard in shards])` measures them as one table, which is never in memory whole.
+    """
+    if not paths:
+        raise FileError("expected at least one file, got none")
+    shards = [load(path, tensor=tensor) for path in paths]
+    expected = describe_rows(shards[0])
+    for path, shard in zip(paths, shards, strict=True):
+        if (kind := describe_rows(shard)) != expected:
+            raise FileError(f"{sanitise(path)}: expected {expected}, as in {sanitise(paths[0])}, got {kind}")
+    return shards
 
 
 def describe_rows(table: Table) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from jaxtyping import Float
 from torch import Tensor
+from tqdm import tqdm
 
 from unclump._checks import check_table
 from unclump._text import FileError, sanitise
@@ -130,8 +131,10 @@ class BadRow:
     fault: str  # "NaN", "infinite" or "zero"
 
 
-def bad_rows(table: Table) -> list[BadRow]:
+def bad_rows(table: Table, *, progress: bool = False) -> list[BadRow]:
     """Find the rows that have no direction (NaN, infinite, or all zero), a block of rows at a time.
+
+    With `progress` a bar on stderr shows how far it is: of a mapped file these may be the first rows that are read.
 
     Example:
         >>> bad_rows(Table(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), names=["east", "nowhere"]))
@@ -139,9 +142,12 @@ def bad_rows(table: Table) -> list[BadRow]:
     """
     rows = []
     step = max(1, 2**22 // table.points.shape[1])
-    for start in range(0, len(table.points), step):
-        for row, fault in faulty_rows(table.points[start : start + step]):
-            rows.append(BadRow(start + row, table.names[start + row] if table.names else None, fault))
+    n = len(table.points)
+    with tqdm(total=n, desc="reading", unit="row", unit_scale=True, disable=not progress, leave=False) as bar:
+        for start in range(0, n, step):
+            for row, fault in faulty_rows(table.points[start : start + step]):
+                rows.append(BadRow(start + row, table.names[start + row] if table.names else None, fault))
+            bar.update(min(step, n - start))
     return rows
 
 

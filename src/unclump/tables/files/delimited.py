@@ -3,8 +3,9 @@
 The first line holds headings if no cell after the first is a number or a list, or if the cells count 0, 1, 2, ... as in
 pandas. The first column holds names if its first value is not a number, or if its heading is empty or one such as
 "word". The numbers are the columns x0, x1, ... if there is one such series, or else all columns of numbers but those
-whose heading is that of a name, a row number or a count. CSV is quoted as in RFC 4180, with commas, or with semicolons
-and then perhaps decimal commas; TSV is not quoted, so that a quotation mark can be a name.
+whose heading is that of a name, a row number or a count, or whose whole numbers rise from row to row. CSV is quoted as
+in RFC 4180, with commas, or with semicolons and then perhaps decimal commas; TSV is not quoted, so that a quotation
+mark can be a name.
 """
 
 import re
@@ -32,9 +33,9 @@ def read(path: Path, tensor: str | None) -> Table:
         if len(cells) != layout.cells:
             raise FileError(f"line {line}: expected {layout.cells} cells, as in the previous lines, got {len(cells)}")
         d = d or _numbers(cells, layout).count(",") + 1
-        counting.add(cells, n)
+        counting.add(cells)
         n += 1
-    if counting.columns and n > 2 and d - len(counting.columns) >= 2:
+    if counting.columns and d - len(counting.columns) >= 2:
         layout = replace(layout, columns=tuple(i for i in layout.columns if i not in counting.columns))
         d = len(layout.columns)
     check_shape(n, d)
