@@ -28,6 +28,9 @@ lint: .venv/ready
 	$(BIN)/clang-format --dry-run --Werror $$(git ls-files '*.cpp' '*.hpp')
 	$(BIN)/mypy
 
+# Tests start many processes, which would all compile the package anew where bytecode is not to be written.
+test test-all: export PYTHONDONTWRITEBYTECODE :=
+
 # The quick run leaves out what is marked `deep`: experiments, tools, repetitions, cases that another one stands for.
 test: lint
 	$(BIN)/pytest -n 2 --dist loadgroup -m "not deep"

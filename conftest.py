@@ -7,7 +7,8 @@ import pytest
 
 # One thread a worker, for NumPy as for torch: where two workers have two each, these wait for one another, up to twenty
 # times as long as one thread computes. Workers and what they start inherit it.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+for library in ("OPENBLAS", "OMP"):
+    os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
 def pytest_configure(config):
@@ -49,6 +50,7 @@ TOGETHER = {
     "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),
     "killed writers": ("test_writing.py::test_a_killed", "test_writing.py::test_the_kills",
                        "test_writing.py::test_a_full_disk", "test_writing.py::test_an_interrupt"),
+    "ranks": ("test_ranks.py::test_three_processes", "test_ranks.py::test_optimisers_of_sharded"),
     "browser": ("report/test_in_a_browser.py",),
 }  # fmt: skip
 

@@ -3,6 +3,10 @@
 Torch is imported inside the fixtures: the process that hands out tests to workers reads this file, too.
 """
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 
@@ -66,6 +70,16 @@ def icosahedron():
     corners = [(0.0, a, b * golden) for a in (1, -1) for b in (1, -1)]
     turned = [(p[i % 3], p[(i + 1) % 3], p[(i + 2) % 3]) for p in corners for i in range(3)]
     return project(torch.tensor(turned, dtype=torch.float64))
+
+
+@pytest.fixture
+def loaded_cores():
+    """As many other processes as there are cores, which do nothing but keep them busy."""
+    others = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
 
 
 @pytest.fixture

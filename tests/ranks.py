@@ -1,4 +1,4 @@
-"""What processes do together in `test_distributed`: `torchrun -m tests.ranks CHECKS FOLDER`.
+"""What processes do together in `test_distributed`: `python -m tests.launch 3 tests.ranks CHECKS FOLDER`.
 
 One launch checks everything, since starting a process takes longer than all that it then does.
 """
@@ -6,7 +6,6 @@ One launch checks everything, since starting a process takes longer than all tha
 import datetime
 import os
 import signal
-import sys
 import time
 import warnings
 from pathlib import Path
@@ -379,11 +378,7 @@ def main(names, folder):
     for name in names.split(","):
         start = time.monotonic()
         check = globals()[f"check_{name}"]
-        check(folder) if name in ("death", "disperse", "sphere_checkpoint") else check()
+        check(Path(folder)) if name in ("death", "disperse", "sphere_checkpoint") else check()
         if dist.get_rank() == 0:
             print(f"{name}: {time.monotonic() - start:.1f} s", flush=True)
     dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))

@@ -101,7 +101,7 @@ def test_more_restarts_are_never_worse():
 
 
 def test_stops_at_the_target():
-    whole, stopped = solve(12, 3, restarts=20), solve(12, 3, restarts=20, target=math.acos(1 / math.sqrt(5)))
+    whole, stopped = solve(12, 3, restarts=8), solve(12, 3, restarts=8, target=math.acos(1 / math.sqrt(5)))
     assert stopped.angle == pytest.approx(whole.angle, abs=1e-13)
     assert stopped.starts < whole.starts / 2
 

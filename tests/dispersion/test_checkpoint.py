@@ -48,11 +48,10 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["own generators", "the global one"])
-@pytest.mark.parametrize("name", RUNS)
-def test_stopped_and_continued_is_as_never_stopped(name, own, tmp_path):
-    chance = random.Random(name)
-    path = tmp_path / "run.pt"
+def assert_resumes(name, own, folder, seed=""):
+    """Stopped three times at moments of chance, the run ends as the one that was not."""
+    chance = random.Random(f"{name}{seed}")
+    path = folder / "run.pt"
 
     def run(stop=math.inf, **options):
         torch.manual_seed(11)
@@ -77,9 +76,30 @@ def test_stopped_and_continued_is_as_never_stopped(name, own, tmp_path):
     for column in ("step", "value", "min_angle", "spherical_variance"):
         np.testing.assert_array_equal(getattr(found.history, column), getattr(expected.history, column))
     assert (np.diff(found.history.seconds) >= 0).all()
-    assert [file.name for file in tmp_path.iterdir()] == ["run.pt"]
+    assert [file.name for file in folder.iterdir()] == ["run.pt"]
     again = run(stop=0, checkpoint=path)  # a finished run is read, not run
     assert same(again.points, expected.points)
+
+
+each_run = pytest.mark.parametrize("name", RUNS)
+each_generator = pytest.mark.parametrize("own", [True, False], ids=["own generators", "the global one"])
+
+
+@each_generator
+@each_run
+def test_stopped_and_continued_is_as_never_stopped(name, own, tmp_path):
+    assert_resumes(name, own, tmp_path)
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("loaded_cores")
+@each_generator
+@each_run
+def test_two_hundred_times_on_a_busy_machine(name, own, tmp_path):
+    for seed in range(25):  # of each of eight kinds
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        assert_resumes(name, own, folder, seed)
 
 
 # Killed

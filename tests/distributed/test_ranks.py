@@ -1,6 +1,5 @@
-"""Objectives on real processes, started as `torchrun` starts them: what each checks is in `tests/ranks.py`."""
+"""Objectives on real processes: what each checks is in `tests/ranks.py`."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,49 +10,39 @@ import torch
 from torch.testing import assert_close
 
 import unclump as uc
+from tests.launch import environment, launch
 from tests.sharded import Words, compare
 from tests.sharded_optimisers import OPTIMISERS, WORDS, alone, load, optimiser, train
 from unclump.distributed.ranks import Alone
 
 ROOT = Path(__file__).parents[2]
+EVERYWHERE = "objectives,company,neighbours,measures,training,dtensor,disperse"
+OF_OPTIMISERS = "sphere_fsdp,sphere_shards,sphere_checkpoint"
 
 
-def environment():
-    here = os.pathsep.join([str(Path(uc.__file__).parent.parent), str(ROOT)])
-    return {**os.environ, "PYTHONPATH": here, "OMP_NUM_THREADS": "1"}
+@pytest.fixture(scope="module")
+def left(tmp_path_factory):
+    """The folder that three processes, and then two, have left: all checks of `tests.ranks` in two launches."""
+    folder = tmp_path_factory.mktemp("ranks")
+    three = f"{EVERYWHERE},{OF_OPTIMISERS},draws,ties,groups,differences_are_refused,too_few_points,death"
+    launch(3, "tests.ranks", three, folder)
+    launch(2, "tests.ranks", f"{EVERYWHERE},{OF_OPTIMISERS},fsdp,replicas,metric", folder)
+    return folder
 
 
-def run(processes, program, folder):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
-    done = subprocess.run(
-        [*command, *program], cwd=folder, env=environment(), capture_output=True, text=True, timeout=150, check=False
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
-
-
-def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
+def test_three_processes_and_two_have_the_numbers_of_one(left):
     """And a run that three began is one that two can end."""
-    everything = (
-        "objectives,company,neighbours,measures,training,draws,ties,groups,dtensor,differences_are_refused,"
-        "too_few_points,disperse"
-    )
-    run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
-    waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
+    waited = [float(path.read_text()) for path in left.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
-    again = "objectives,company,neighbours,measures,training,dtensor,disperse"
-    run(2, ["-m", "tests.ranks", f"{again},fsdp,replicas,metric", str(tmp_path)], ROOT)
 
 
-def test_optimisers_of_sharded_models_are_those_of_one_process(tmp_path):
+def test_optimisers_of_sharded_models_are_those_of_one_process(left):
     """With a state that three ranks save, two load and save again, and one loads."""
-    checks = ["-m", "tests.ranks", "sphere_fsdp,sphere_shards,sphere_checkpoint", str(tmp_path)]
-    for processes in (3, 2):
-        run(processes, checks, ROOT)
     for name in OPTIMISERS:
         model = Words(torch.float64)
         optimizer = optimiser(name, model)
-        load(tmp_path / f"{name} of 2", model, optimizer)
+        load(left / f"{name} of 2", model, optimizer)
         train(model, optimizer, WORDS, 2)
         compare(model, alone(name, 10), 1e-12)
 
@@ -65,7 +54,11 @@ def test_examples_of_the_page_run(tmp_path):
     starts, ends = 'dist.init_process_group("gloo")', "dist.destroy_process_group()"
     together = re.sub(rf"{re.escape(starts)}.*", "", "\n".join(programs)).replace(ends, "")  # once in a launch
     (tmp_path / "example.py").write_text(f"import torch.distributed as dist\n{starts}\n{together}\n{ends}\n")
-    run(2, [str(tmp_path / "example.py")], tmp_path)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, "example.py"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
     assert (tmp_path / "state" / "latest").read_text() == "step-51"
 
 

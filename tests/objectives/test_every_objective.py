@@ -113,7 +113,9 @@ def test_value_and_gradient_are_finite(name, given):
     assert is_finite(name, given)
 
 
-@each_objective
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] * (name == "Polarization(Laplace)")) for name in OBJECTIVES]
+)
 def test_coinciding_rows_come_apart(name):
     """Within 200 steps of SphereAdam; but for the spherical variance, which cannot see them."""
     if name == "FramePotential":

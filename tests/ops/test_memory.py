@@ -51,8 +51,8 @@ def peak(run):
     return most + by_numpy
 
 
-def gradient(objective):
-    x = uc.uniform(N, D, generator=torch.Generator().manual_seed(0)).requires_grad_()
+def gradient(objective, n=N):
+    x = uc.uniform(n, D, generator=torch.Generator().manual_seed(0)).requires_grad_()
     return lambda: objective(x).backward()
 
 
@@ -71,8 +71,8 @@ def test_the_matrix_would_be_noticed():
 def test_objectives_of_pairs_hold_a_block_of_them(name, fused, monkeypatch):
     monkeypatch.setattr(native, "ENABLED", fused and native.ENABLED)
     small_blocks(monkeypatch)
+    gradient(PAIRWISE[name], 20)()  # what it imports does not count
     run = gradient(PAIRWISE[name])
-    run()  # compiles
     assert peak(run) < MATRIX / (6 if fused else 1.5)
 
 
@@ -80,7 +80,7 @@ def test_objectives_of_pairs_hold_a_block_of_them(name, fused, monkeypatch):
 def test_measures_hold_a_block_of_pairs(name, monkeypatch):
     small_blocks(monkeypatch)
     x = uc.uniform(N, D)
-    MEASURES[name](x)
+    MEASURES[name](x[:20])  # what it imports does not count
     assert peak(lambda: MEASURES[name](x)) < MATRIX / 1.5
 
 

@@ -6,7 +6,6 @@ another order in the one than in the other is another number in its last bit.
 
 import itertools
 import random
-import threading
 from collections.abc import Iterable
 from functools import partial
 
@@ -18,8 +17,8 @@ import unclump as uc
 from tests.small_tables import seeded
 from unclump import axis_circles, great_circles
 from unclump.ops import native
+from unclump.ops.native import chords, kernel_sum, nearest, projection, rows
 from unclump.ops.native import circles as circle_loops
-from unclump.ops.native import kernel_sum, nearest, projection, rows
 
 SIZES = [
     (40, 5),
@@ -67,11 +66,11 @@ def bits(results):
     return repr(results)
 
 
-def assert_same_everywhere(compute, *tensors):
+def assert_same_everywhere(compute, *tensors, places=PLACES):
     """`compute` returns, and leaves in its arguments, the same bits wherever they lie."""
     chance, kept, found = random.Random(0), [], set()
     orders = list(itertools.permutations(range(len(tensors))))
-    for _ in range(PLACES):
+    for _ in range(places):
         gaps = [chance.choice([0, 0, 0, 4, 8, 16, 32, 64, 128, 512]) for _ in tensors]
         here = placed(tensors, chance.choice(orders), gaps, chance.randrange(0, 64, 4))
         found.add(bits((compute(*here), here)))
@@ -83,14 +82,14 @@ def assert_same_everywhere(compute, *tensors):
 # Updates
 
 
-def sgd(x, grad, momentum_buffer=None, *, retraction="exp", rows_=None):
+def sgd(x, grad, momentum_buffer=None, *, retraction="exp", rows_=None, threads=1):
     choices = {"lr": 0.05, "momentum": 0.9, "retraction": retraction}
-    rows.sgd_update(x, grad, momentum_buffer, rows=rows_, threads=1, **choices)
+    rows.sgd_update(x, grad, momentum_buffer, rows=rows_, threads=threads, **choices)
 
 
-def adam(x, grad, exp_avg, exp_avg_sq, steps, *, retraction="exp", lazy=False, rows_=None):
+def adam(x, grad, exp_avg, exp_avg_sq, steps, *, retraction="exp", lazy=False, rows_=None, threads=1):
     choices = {"lr": 0.05, "betas": (0.9, 0.99), "eps": 1e-8, "retraction": retraction}
-    rows.adam_update(x, grad, exp_avg, exp_avg_sq, steps, rows=rows_, lazy=lazy, threads=1, **choices)
+    rows.adam_update(x, grad, exp_avg, exp_avg_sq, steps, rows=rows_, lazy=lazy, threads=threads, **choices)
 
 
 @pytest.mark.parametrize("retraction", ["exp", "project"])
@@ -181,27 +180,72 @@ def test_circles(n, d, dtype, count):
         assert_same_everywhere(lambda c, circles: circle_loops.combine(c, circles, d, 0.3), coefficients, circles)
 
 
-# Threads, and a machine with other things to do
+# Every operation on two threads, on a machine with other things to do
+
+N, D = 700, 20
+X, GRAD, SPREAD = table(N, D), table(N, D, seed=1), unit(N, D, torch.float64)
+RIESZ = kernel_sum.code_of(uc.Riesz(), torch.float32)
+CIRCLES = great_circles(5, D, generator=seeded(0))
+MOMENTS = torch.zeros(N, D), torch.zeros(N, 1), torch.full((N, 1), 3)
 
 
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("repetitions", [100, pytest.param(1_000, marks=pytest.mark.deep)])
-def test_again_and_again_on_two_threads_while_others_work(repetitions):
-    x, moving = table(700, 20).unsqueeze(0), torch.randn(300, 300)
-    steps = lambda: torch.full((700, 1), 3)  # noqa: E731
-    found = set()
-    stop = threading.Event()
-    other = threading.Thread(target=lambda: [moving @ moving for _ in iter(stop.is_set, True)])
-    other.start()
-    try:
-        for _ in range(repetitions):
-            parts = [nearest.fused_mean_of_nearest(x, distance="geodesic", logarithm=True, needs_grad=True)]
-            parts += [kernel_sum.mean_over_pairs(x, kernel_sum.code_of(uc.Riesz(), x.dtype), needs_grad=True)]
-            parts += [circle_loops.even_spacing(x, great_circles(5, 20, generator=seeded(0)))]
-            moved = [unit(700, 20), torch.zeros(700, 20), torch.zeros(700, 1), steps()]
-            adam(moved[0], x[0], *moved[1:])
-            found.add(bits((parts, moved)))
-    finally:
-        stop.set()
-        other.join()
-    assert len(found) == 1
+def mean_of_nearest(x):
+    return nearest.fused_mean_of_nearest(x.unsqueeze(0), distance="geodesic", logarithm=True, needs_grad=True)
+
+
+# Name of the loop -> what calls it, and with which tensors.
+OPERATIONS = {
+    "project": (projection.project, [X]),
+    "project_back": (projection.project_back, [unit(N, D), X.norm(dim=1, keepdim=True), GRAD]),
+    "nearest": (lambda x: nearest.nearest(x.unsqueeze(0), None, None, 2, 0), [unit(N, D)]),
+    "mean_of_nearest": (mean_of_nearest, [X]),
+    "quantisation_error": (
+        lambda x, samples: nearest.fused_quantisation_error(x.unsqueeze(0), samples, needs_grad=True),
+        [unit(N, D), unit(2 * N, D, seed=3)],
+    ),
+    "mean_over_pairs": (lambda x: kernel_sum.mean_over_pairs(x.unsqueeze(0), RIESZ, needs_grad=True), [X]),
+    "kernel_sum": (
+        lambda x, y: kernel_sum.kernel_sum(x.unsqueeze(0), y.unsqueeze(0), None, None, RIESZ, N, True),
+        [unit(N, D), unit(N, D, seed=3)],
+    ),
+    "coordinates": (lambda x, circles: circle_loops.coordinates(x.unsqueeze(0), circles), [X, CIRCLES]),
+    "even_spacing": (lambda x, circles: circle_loops.even_spacing(x.unsqueeze(0), circles), [X, CIRCLES]),
+    "combine": (
+        lambda c, circles: circle_loops.combine(c, circles, D, 0.3),
+        [table(10, N, seed=2).view(1, 5, 2, N), CIRCLES],
+    ),
+    "sgd": (partial(sgd, threads=2), [unit(N, D), GRAD, MOMENTS[0]]),
+    "adam": (partial(adam, threads=2), [unit(N, D), GRAD, *MOMENTS]),
+    "count_chords": (lambda x: chords.count_chords(x, 0.0, 4.0, 64), [SPREAD]),
+    "collect_chords": (lambda x: chords.collect_chords(x, 0.0, 0.5, _few(x)).sort().values, [SPREAD]),
+}
+
+
+def _few(x):
+    return int(chords.count_chords(x, 0.0, 0.5, 1)[1])
+
+
+@pytest.mark.usefixtures("two_threads", "loaded_cores")
+@pytest.mark.parametrize("calls", [20, pytest.param(1_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_again_and_again_on_two_threads_while_others_work(name, calls):
+    compute, tensors = OPERATIONS[name]
+    assert_same_everywhere(compute, *tensors, places=calls)
+
+
+def test_every_loop_is_among_them(monkeypatch):
+    """And is called by what stands beside its name."""
+    loops = [value for module in (projection, nearest, kernel_sum, circle_loops, rows, chords)
+             for value in vars(module).values() if isinstance(value, native.Loop)]  # fmt: skip
+    assert {loop._name for loop in loops} == OPERATIONS.keys()
+    called = []
+
+    def look_up(loop, itemsize):
+        called.append(loop._name)
+        return dict.get(loop, itemsize) or loop.__missing__(itemsize)
+
+    monkeypatch.setattr(native.Loop, "__getitem__", look_up)
+    for name, (compute, tensors) in OPERATIONS.items():
+        called.clear()
+        compute(*(x.clone() for x in tensors))
+        assert name in called
