@@ -1,5 +1,7 @@
+import copy
 import math
 import pickle
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -7,7 +9,8 @@ from scipy import special
 from torch.testing import assert_close
 
 from tests.cases import KERNELS
-from unclump import Gaussian, Laplace, Riesz, kernel_mean, project
+from unclump import FramePotential, Gaussian, Kernel, Laplace, Riesz, energy, kernel_mean, project
+from unclump.ops.kernel_sum import kernel_sum
 
 each_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 
@@ -122,6 +125,62 @@ def test_kernels_are_values():
     assert len({Riesz(1.0), Riesz(1.0), Riesz(2.0)}) == 2
     assert pickle.loads(pickle.dumps(Laplace(0.5))) == Laplace(0.5)
     assert repr(Riesz(s=2.0)) == "Riesz(s=2.0, distance='chordal')"
+
+
+class Exponential(Kernel):
+    """A kernel of a user's own, which prints itself without its parameter."""
+
+    distance = "chordal"
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, r2):
+        return torch.exp(-self.rate * r2)
+
+    def derivative(self, r2):
+        return -self.rate * self(r2)
+
+    def __repr__(self):
+        return "Exponential"
+
+
+def test_kernels_that_print_themselves_alike_are_not_taken_for_each_other(points):
+    x, first, second = points(6, 3), Exponential(1.0), Exponential(5.0)
+    values = [energy(x, kernel) for kernel in (first, second, first)]
+    assert values[0] == values[2] > values[1]
+
+    own = Gaussian(gamma=1.0)
+    before = kernel_sum(x, own)[0]
+    namesake = dataclass(frozen=True)(
+        type("Gaussian", (Exponential,), {"__annotations__": {"gamma": float, "distance": str}, "distance": "chordal"})
+    )
+    assert repr(namesake(1.0)) == repr(own)
+    assert torch.equal(kernel_sum(x, own)[0], before)
+
+
+def test_kernels_of_a_users_own_are_copied_and_pickled(points):
+    x, kernel = points(6, 3), Exponential(3.0)
+    for other in (copy.deepcopy(kernel), pickle.loads(pickle.dumps(kernel))):
+        assert energy(x, other) == energy(x, kernel)
+    other.rate = 1.0
+    assert energy(x, other) > energy(x, kernel)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplace(), Riesz(), FramePotential()], ids=repr)
+def test_subclasses_have_values_and_means_of_their_own(kernel, points):
+    class Half(type(kernel)):
+        def __call__(self, r2):
+            return kernel(r2) / 2
+
+        def derivative(self, r2):
+            return kernel.derivative(r2) / 2
+
+    x = points(9, 3).requires_grad_()
+    value, expected = energy(x, Half()), energy(x, kernel) / 2
+    assert_close(value, expected)
+    assert_close(torch.autograd.grad(value, x), torch.autograd.grad(expected, x))
+    assert kernel_mean(Half(), 4) == pytest.approx(kernel_mean(kernel, 4) / 2, rel=1e-8)
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,30 @@ def test_measures_name_the_rows_that_have_no_direction(measure):
         measure(x)
 
 
+FUNCTIONS = {
+    "sliced": lambda x: uc.sliced(x, uc.great_circles(2, 3)),
+    "ssw": lambda x: uc.ssw(x, uc.axis_circles(2, 3)),
+    "polarization": lambda x: uc.polarization(x, uc.Riesz(), torch.eye(3)),
+    "sigreg": lambda x: uc.sigreg(x, torch.eye(3)),
+    "visreg": lambda x: uc.visreg(x, torch.eye(3)),
+    "Balanced": uc.Balanced(uc.KoLeo()),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+@pytest.mark.parametrize("bad", [bad for bad in BAD_POINTS if bad != "one point"])
+def test_functions_with_a_draw_refuse_bad_points_first(function, bad):
+    x, error, expected, advice = BAD_POINTS[bad]
+    with pytest.raises(error, match=re.escape(expected) + ".*" + re.escape(advice)):
+        function(x)
+
+
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (lambda: uc.duplicate_angle(1, 3), ValueError, r"n >= 2, got 1"),
+        (lambda: uc.duplicate_angle(10, 1), ValueError, r"d >= 2, got 1"),
+        (lambda: uc.codebook_usage(torch.ones(3, 0).long(), codes=4), ValueError, r"got none; pass some indices"),
         (lambda: uc.Sliced(circles=0), ValueError, r"circles >= 1, got 0"),
         (lambda: uc.Sliced(circles=1.5), TypeError, r"circles to be an int, got float; pass a whole number"),
         (lambda: uc.SSW(circles=True), TypeError, r"circles to be an int, got bool"),

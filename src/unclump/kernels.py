@@ -37,12 +37,15 @@ class Kernel(ABC):
 
     def __post_init__(self) -> None:
         """Make the kernel known by its name; see `name_of`."""
-        object.__setattr__(self, "_name", repr(self))
-        _KERNELS[self._name] = self
+        name = repr(self)
+        if not _are_equal(_KERNELS.setdefault(name, self), self):  # another kernel prints itself the same
+            name = f"{name} at {id(self):#x}"
+            _KERNELS[name] = self
+        object.__setattr__(self, "_name", name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        _KERNELS[self._name] = self
+        Kernel.__post_init__(self)  # the name may be taken in this process
 
     @abstractmethod
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -174,6 +177,8 @@ class Laplace(Kernel):
     def value_and_derivative(
         self, r2: Float[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+        if type(self) is not Laplace:
+            return super().value_and_derivative(r2)
         half, inverse_slope = _half_distance_and_inverse_derivative(r2, self.distance)
         value = half.mul_(-2 * self.gamma).exp_()
         return value, torch.addcdiv(r2.new_zeros(()), value, inverse_slope, value=-self.gamma)
@@ -233,7 +238,7 @@ class Riesz(Kernel):
     def value_and_derivative(
         self, r2: Float[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        if self.may_overflow or self.s == 0:
+        if self.may_overflow or self.s == 0 or type(self) is not Riesz:
             return super().value_and_derivative(r2)
         value = torch.rsqrt(r2) if self.s == 1 else r2 ** (-self.s / 2)
         value = value if self.s > 0 else value.neg_()
@@ -317,6 +322,14 @@ def name_of(kernel: Kernel) -> str:
 def kernel_by_name(name: str) -> Kernel:
     """The kernel of that name."""
     return _KERNELS[name]
+
+
+def _are_equal(a: Kernel, b: Kernel) -> bool:
+    """Whether two kernels may share a name. Those that hold tensors, or have no hash, are equal to themselves only."""
+    try:
+        return a is b or (hash(a) == hash(b) and bool(a == b))
+    except TypeError:  # not hashable
+        return False
 
 
 def _squared_distance(r2: Tensor, distance: str) -> Tensor:

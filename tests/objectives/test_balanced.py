@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch.linalg import vector_norm
 from torch.nn.utils.parametrize import register_parametrization
 from torch.testing import assert_close
@@ -53,6 +54,20 @@ def test_a_single_row_passes_without_dispersion(points):
     x = points(1, 3).requires_grad_()
     uc.Balanced(uc.KoLeo())(x).sum().backward()
     assert_close(x.grad, torch.ones_like(x))
+
+
+def test_a_single_row_takes_part_where_other_ranks_have_more(points, monkeypatch):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        objective, calls = uc.KoLeo(gather=True), []
+        monkeypatch.setattr(
+            objective, "value_and_gradient", lambda x: calls.append(x) or (x.sum(), torch.zeros_like(x))
+        )
+        x = points(1, 3).requires_grad_()
+        assert torch.equal(uc.Balanced(objective)(x), x)
+        assert len(calls) == 1  # without it the other ranks would wait for ever
+    finally:
+        dist.destroy_process_group()
 
 
 def test_a_louder_loss_has_the_same_share(points):

@@ -57,6 +57,27 @@ def test_on_a_finite_data_set_it_is_k_means(generator):
     assert_close(objective(x), euclidean(data, means.repeat_interleave(50, dim=0)).square().mean() / 2)
 
 
+def test_in_a_domain_sets_have_an_objective_each(points):
+    x, samples = points(15, 2).view(3, 5, 2), points(7, 2)
+    values = lloyd(x, samples, distance=euclidean)
+    assert_close(values, torch.stack([lloyd(one, samples, distance=euclidean) for one in x]))
+
+
+@pytest.mark.usefixtures("at_the_door")
+def test_in_a_domain_masks_are_those_of_the_sphere(points):
+    x, samples = points(5, 2).requires_grad_(), points(7, 2)
+    objective, mask = Lloyd(7, sampler=lambda _: samples, distance=euclidean), torch.tensor([True] * 3 + [False] * 2)
+    assert_close(objective(x, weight=mask), objective(x[:3]))
+    assert_close(objective.with_draw(x, samples[:2]), lloyd(x, samples[:2], distance=euclidean))
+    nothing = objective(x, weight=torch.zeros(5, dtype=torch.bool))
+    assert nothing == 0
+    assert torch.autograd.grad(nothing, x)[0].eq(0).all()
+    with pytest.raises(ValueError, match=r"weight as a tensor of shape \(5,\), one number a row, got shape \(1,\)"):
+        objective(x, weight=mask[:1])
+    with pytest.raises(TypeError, match=r"a boolean mask, got torch\.float64: in Lloyd a point is there or not"):
+        objective(x, weight=mask.double())
+
+
 def test_on_a_torus_four_points_become_a_lattice(generator):
     """Points of the unit square with opposite sides glued: any lattice is better than four points in a clump."""
 

@@ -48,3 +48,8 @@ def test_gradient_accounts_for_the_place_that_moves(points):
     step = direction - (direction * x).sum(-1, keepdim=True) * x
     values = [polarization(exp(x, sign * step), Riesz(1.0), starts, steps=200) for sign in (1, -1)]
     assert_close((values[0] - values[1]) / 2, (gradient * step).sum(), rtol=1e-3, atol=1e-10)
+
+
+def test_only_the_directions_of_starts_count(points):
+    x, starts = points(6, 3), points(4, 3)
+    assert_close(polarization(x, Riesz(), 3 * starts, steps=0), polarization(x, Riesz(), starts, steps=0))

@@ -77,6 +77,25 @@ def test_func_grad_vmap_and_jacrev(name, compiled, points, monkeypatch):
     assert_close(total(x), expected, **close)
 
 
+@each_objective
+def test_vmap_over_sets_that_share_a_queue(name, points):
+    x, queues = sets(points, 2, 2), sets(points, 2, n=5)
+    values = torch.func.vmap(lambda x, queue: OBJECTIVES[name]()(x, against=queue), randomness="same")(x, queues)
+    assert_close(values, torch.stack([OBJECTIVES[name]()(x[i], against=queues[i]) for i in range(2)]))
+
+
+@each_objective
+@each_implementation
+def test_several_gradients_at_once(name, compiled, points, monkeypatch):
+    monkeypatch.setattr(native, "ENABLED", compiled and native.ENABLED)
+    x = points(7, 4).requires_grad_()
+    value, factors = OBJECTIVES[name]()(x), torch.tensor([1.0, -2.0], dtype=x.dtype)
+    gradients = torch.autograd.grad(value, x, factors, is_grads_batched=True, retain_graph=True)[0]
+    assert_close(
+        gradients, torch.stack([factor * torch.autograd.grad(value, x, retain_graph=True)[0] for factor in factors])
+    )
+
+
 def test_different_draws_for_each_of_vmap(points):
     x = points(9, 4).expand(3, 9, 4)
     values = torch.vmap(uc.Sliced(2), randomness="different")(x)

@@ -1,5 +1,7 @@
 """Sizes and types that do not fit are refused before a loop reads beyond them."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -39,6 +41,48 @@ def test_step_counts_of_another_type_are_whole_numbers_again(points):
     optimizer.load_state_dict(saved)
     step(optimizer, x)
     assert_close(optimizer.state[x]["steps"], torch.full((10, 1), 2))
+
+
+@each_optimiser
+@pytest.mark.parametrize("before", [torch.float32, torch.float64])
+@pytest.mark.parametrize("after", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_state_of_another_precision_is_continued(make, before, after, points):
+    x, y = (nn.Parameter(points(10, 4).to(dtype)) for dtype in (before, after))
+    first, second = make([x]), make([y])
+    step(first, x)
+    second.load_state_dict(first.state_dict())
+    step(second, y)
+    dtypes = {table.dtype for table in second.state[y].values() if table is not None and table.is_floating_point()}
+    assert dtypes == {torch.promote_types(after, torch.float32)}
+
+
+@each_optimiser
+def test_a_state_with_other_strides_is_continued(make, points):
+    x, y = (nn.Parameter(points(8, 4).view(2, 4, 4)) for _ in range(2))
+    y.data.copy_(x.data)
+    first, second = make([x]), make([y])
+    step(first, x)
+    y.data.copy_(x.data)
+    saved = copy.deepcopy(first.state_dict())
+    for name, table in saved["state"][0].items():
+        saved["state"][0][name] = None if table is None else table.transpose(0, 1).contiguous().transpose(0, 1)
+    second.load_state_dict(saved)
+    for _ in range(2):
+        step(first, x)
+        step(second, y)
+    assert_close(x, y, rtol=0, atol=0)
+
+
+def test_amsgrad_may_be_switched_off(points):
+    x, y = (nn.Parameter(points(5, 3)) for _ in range(2))
+    first, second = uc.SphereAdam([x], lr=0.1, amsgrad=True), uc.SphereAdam([y], lr=0.1)
+    y.data.copy_(x.data)
+    for factor in (1.0, 1e-3, 1e-3):
+        for table, optimizer in ((x, first), (y, second)):
+            table.grad = factor * torch.ones_like(table)
+            optimizer.step()
+        first.param_groups[0]["amsgrad"] = False
+    assert_close(x, y, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("kind", [uc.SphereAdam, uc.SphereSGD])

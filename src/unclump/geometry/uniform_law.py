@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import special
 
+from unclump._checks import check_count
 from unclump.geometry.random_spectra import entropy_rank, marchenko_pastur
 
 Angles = Float[np.ndarray, "*k"]
@@ -181,6 +182,8 @@ def duplicate_angle(n: int, d: int) -> float:
         >>> round(math.degrees(duplicate_angle(50_000, 100)), 2), round(math.degrees(duplicate_angle(50_000, 3)), 6)
         (1.0, 0.00027)
     """
+    check_count("n", n, at_least=2)
+    check_count("d", d, at_least=2)
     uniform = UniformLaw(n, d)
     return min(_ROUNDED_COPY, uniform.median_smallest_angle / 10, float(cap_angle(0.01 / uniform.pairs, d)))
 

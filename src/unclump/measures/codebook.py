@@ -1,5 +1,6 @@
 r"""How a codebook is used: which share of its codes, and how evenly."""
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -127,7 +128,7 @@ def occurrences(indices: Indices, codes: int) -> Float[Tensor, "*sets k"]:
             f"expected indices from 0 to {codes - 1}, got {int(numbers.min())} to {int(numbers.max())}; "
             "codes= is the size of the codebook, and padding is to be left out"
         )
-    sets = numbers.long().reshape(-1, numbers.shape[-1]) if numbers.numel() > 0 else numbers.long().flatten()[None]
+    sets = numbers.long().reshape(math.prod(numbers.shape[:-1]), numbers.shape[-1])
     first = codes * torch.arange(len(sets), device=numbers.device).unsqueeze(1)
     return widen(torch.bincount((sets + first).flatten(), minlength=codes * len(sets))).view(*numbers.shape[:-1], codes)
 

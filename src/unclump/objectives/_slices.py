@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count, check_generator, check_same_dimension, check_table
+from unclump._checks import check_count, check_generator, check_points, check_same_dimension, check_table
 from unclump._precision import exact_products, full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sampling import uniform
@@ -37,6 +37,7 @@ class RawObjective(Objective):
 
     def with_directions(self, embeddings: Float[Tensor, "*sets n d"], directions: Directions) -> Float[Tensor, "*sets"]:
         """The objective with these directions instead of random ones."""
+        check_points(embeddings, at_least=0)
         check_table(directions)
         check_same_dimension(embeddings, directions, "directions")
         return self.with_draw(embeddings, directions.to(full_precision(embeddings).dtype))

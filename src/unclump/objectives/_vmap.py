@@ -30,6 +30,8 @@ def map_over_sets(
         return tuple(torch.stack(outputs) for outputs in zip(*each, strict=True)), (0, 0, 0)
     if in_dims[0] is None:
         moved[0] = moved[0].expand(batch_size, *moved[0].shape)
+    if in_dims[1] is not None and moved[1].ndim < moved[0].ndim:  # a queue each, which all sets of one share
+        moved[1] = moved[1].unflatten(0, (batch_size, *(1,) * (moved[0].ndim - moved[1].ndim)))
     if in_dims[2] is None and moved[2] is not None:
         moved[2] = moved[2].expand(batch_size, *moved[2].shape)
     value, *pull = evaluate(*moved)

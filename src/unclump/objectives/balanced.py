@@ -8,7 +8,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 
-from unclump._checks import check_positive
+from unclump._checks import check_points, check_positive
+from unclump.distributed.ranks import rows_here
 from unclump.objectives._base import Objective, check_objective
 
 
@@ -48,7 +49,9 @@ class Balanced(nn.Module):
         self.objective, self.share = objective, share
 
     def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
-        has_pairs = embeddings.shape[-2] >= self.objective.fewest  # a last batch may have a single row
+        check_points(embeddings, at_least=0)
+        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # otherwise all ranks must make the call
+        has_pairs = not is_alone or embeddings.shape[-2] >= self.objective.fewest  # a last batch may have a single row
         if not (has_pairs and self.training and torch.is_grad_enabled() and embeddings.requires_grad):
             return embeddings
         _, direction = self.objective.value_and_gradient(embeddings)

@@ -101,7 +101,7 @@ def sums_among(
     weights. Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on
     both ranks, and its gradient here is therefore that of two terms.
     """
-    if isinstance(kernel, FramePotential) and others.ranks.total + others.fixed > 2 * x.shape[-1]:
+    if type(kernel) is FramePotential and others.ranks.total + others.fixed > 2 * x.shape[-1]:
         return _sums_of_squared_cosines(x, others, left, needs_grad)
     right = others.weight_with_fixed
     table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from unclump._checks import check_count, check_generator, check_points, check_same_dimension, check_table
@@ -12,6 +12,7 @@ from unclump._precision import exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
+from unclump.objectives._arguments import checked_weight
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
@@ -54,19 +55,21 @@ def lloyd(
     check_table(samples)
     check_same_dimension(x, samples, "samples")
     if distance is not None:
-        return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean() / 2
+        return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean(dim=-1) / 2
     objective = Lloyd(len(samples))
     objective.fewest = 1
     return objective.with_draw(x, unit_rows(full_precision(samples.detach()).to(full_precision(x).dtype))[0])
 
 
-def _in_domain(x: Tensor, samples: Tensor, distance: Distance, mask: Tensor | None) -> Tensor:
+def _in_domain(
+    x: Float[Tensor, "*sets n d"], samples: Float[Tensor, "m d"], distance: Distance, mask: Bool[Tensor, " n"] | None
+) -> Float[Tensor, "*sets m"]:
     """The distances of the samples to their nearest points that are not masked."""
     with exact_products(x.device):
         with torch.no_grad():
-            distances = torch.stack([distance(sample, x) for sample in samples])
-            near = (distances if mask is None else distances.masked_fill(~mask, torch.inf)).argmin(dim=1)
-        return distance(samples, x[near])
+            distances = torch.stack([distance(sample, x) for sample in samples], dim=-2)  # (..., m, n)
+            near = (distances if mask is None else distances.masked_fill(~mask, torch.inf)).argmin(dim=-1, keepdim=True)
+        return distance(samples, x.gather(-2, near.expand(*near.shape[:-1], x.shape[-1])))
 
 
 class Lloyd(Objective):
@@ -129,12 +132,17 @@ class Lloyd(Objective):
                 "expected one table on one process and reduction='mean' in a domain of its own, "
                 f"got shape {tuple(embeddings.shape)}, gather={self.gather!r} and reduction={reduction!r}"
             )
-        table, mask = full_precision(embeddings), None if weight is None else weight > 0
+        table, mask = full_precision(embeddings), None
+        if weight is not None:
+            mask = checked_weight(self, weight, table, supports_weights=False) > 0
         if against is not None:
+            check_points(against, at_least=0)
+            check_same_dimension(embeddings, against, "against")
             table = torch.cat([against.detach().to(table), table])
             mask = None if mask is None else torch.cat([mask.new_ones(len(against)), mask])
-        samples = full_precision(self.draw(embeddings))
-        return _in_domain(table, samples, self.distance, mask).square().mean() / 2
+        samples = full_precision(self.draw(embeddings) if draw is None else draw)
+        value = _in_domain(table, samples, self.distance, mask).square().mean() / 2
+        return value if mask is None else torch.where(mask.any(), value, 0)
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
         """Samples for the points' dimension, dtype and device; of those on the sphere only the directions count."""

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count, check_generator, check_kernel, check_same_dimension, check_table
+from unclump._checks import check_count, check_generator, check_kernel, check_points, check_same_dimension, check_table
 from unclump._precision import apart, push_aside, take_rows
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Gather
@@ -36,7 +36,7 @@ def polarization(
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
         kernel: `Gaussian`, `Laplace` or `Riesz`.
-        starts: Places on the sphere to search from; see `uniform`.
+        starts: Places to search from, of which only the directions count; see `uniform`.
         steps: How many steps of the descent; 0 takes the best start itself.
 
     References:
@@ -47,10 +47,11 @@ def polarization(
         >>> polarization(poles, Riesz(s=1.0), torch.eye(3))  # smallest on the equator, sqrt(2) from both
         tensor(-0.7071)
     """
+    check_points(x, at_least=0)
     check_table(starts)
     check_same_dimension(x, starts, "starts")
     objective = Polarization(kernel, samples=len(starts), steps=steps)
-    return objective.with_draw(x, starts)
+    return objective.with_draw(x, unit(starts))
 
 
 def _emptiest(potential_at: Potential, starts: Float[Tensor, "*sets m d"], steps: int) -> Float[Tensor, "*sets 1 d"]:

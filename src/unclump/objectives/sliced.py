@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
-from unclump._checks import check_choice, check_count, check_generator, check_same_dimension
+from unclump._checks import check_choice, check_count, check_generator, check_points, check_same_dimension
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
 from unclump.geometry.circles import Circles, axis_circles, great_circles
@@ -79,6 +79,7 @@ def ssw(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets
 
 def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: str) -> Tensor:
     """The objective with these circles instead of random ones."""
+    check_points(x, at_least=0)
     if circles.is_floating_point():
         check_same_dimension(x, circles, "circles")
         circles = circles.to(full_precision(x).dtype)

@@ -64,7 +64,7 @@ class LogDet(Objective):
         weight = None if others.weight is None else others.after_fixed(others.ranks.columns(others.weight))
         mask = None if weight is None else weight > 0
         value, gradient = _log_det(table, self.relative, mask)
-        count = value.new_tensor(table.shape[-2]) if mask is None else mask.sum(dim=-1)
+        count = value.new_full((), table.shape[-2]) if mask is None else mask.sum(dim=-1)
         first = others.fixed + others.ranks.before
         own = gradient[..., first : first + x.shape[-2], :]
         value = narrow(value / count - self.kernel.log_self, x.dtype)
@@ -94,7 +94,7 @@ def _log_det(
         slopes = slopes * both
     # What is singular to this precision has its rounding error for a determinant.
     matrix = matrix + n * torch.finfo(matrix.dtype).eps * itself
-    weights = -2 * torch.linalg.inv(matrix) * slopes
+    weights = -2 * torch.linalg.inv_ex(matrix).inverse * slopes  # `inv` would make the host wait for its verdict
     pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
     # Near antipodes the part of x - y that is normal to the sphere would drown the rest: -x - y has another one.
     along = torch.where(r2 > 3.9, -pull, pull).sum(dim=-1, keepdim=True)

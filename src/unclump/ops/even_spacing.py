@@ -78,7 +78,7 @@ def combine(
     coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
-    if scale.numel() == 1 and has_native(coefficients):
+    if scale.numel() == 1 and has_native(coefficients, scale):
         return loops.combine(coefficients, circles, d, scale.item())
     if has_triton(coefficients, scale.reshape(-1)):
         from unclump.ops.triton import circles as kernels

@@ -79,7 +79,7 @@ class SphereOptimizer(Optimizer):
         put_on_sphere([x for x in points if not is_lazy(x) and not x.is_meta])
 
     def load_state_dict(self, state_dict: Group) -> None:
-        """As torch does it, but that sphere groups get their state as it was saved.
+        """As torch does it, but that sphere groups get their state in the types that a new one has.
 
         Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
         A state that lacks an entry, as that of another optimiser does, is refused before anything is loaded.
@@ -90,7 +90,7 @@ class SphereOptimizer(Optimizer):
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             for x, number in zip(group["params"], saved["params"], strict=True):
                 if group["sphere"] and number in state_dict["state"]:
-                    self.state[x] = restored(state_dict["state"][number], x)
+                    self.state[x] = restored(state_dict["state"][number], x, self.entries)
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -139,15 +139,15 @@ class SphereOptimizer(Optimizer):
     def _update_points(
         self, group: Group, parameters: list[Tensor], gradients: list[Any], states: list[dict[str, Any]]
     ) -> None:
-        for entry in self.entries:
-            if entry.option is not None and group[entry.option]:
-                for x, state in zip(parameters, states, strict=True):
-                    if state.get(entry.name) is None:
-                        state[entry.name] = entry.zeros(x)
+        used = [entry for entry in self.entries if entry.option is None or group[entry.option]]
+        for entry in used:
+            for x, state in zip(parameters, states, strict=True):
+                if state.get(entry.name) is None:
+                    state[entry.name] = entry.zeros(x)
         lr = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else float(group["lr"])
         options = {name: group[name] for name in self.choices}
         update = partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
-        tables = [tuple(state.get(entry.name) for entry in self.entries) for state in states]
+        tables = [tuple(state[entry.name] if entry in used else None for entry in self.entries) for state in states]
         update_rows(update, parameters, gradients, tables, lazy=group.get("lazy", False))
 
 

@@ -27,10 +27,14 @@ class Entry:
 
     def zeros(self, x: Tensor) -> Tensor:
         """Zeros for the points `x`."""
-        dtype = self.dtype or torch.promote_types(x.dtype, torch.float32)
+        dtype = self.dtype_for(x)
         if self.is_column:
             return torch.zeros_like(x[..., :1], dtype=dtype, memory_format=torch.contiguous_format)
         return torch.zeros_like(x, dtype=dtype)
+
+    def dtype_for(self, x: Tensor) -> torch.dtype:
+        """Its type for the points `x`."""
+        return self.dtype or torch.promote_types(x.dtype, torch.float32)
 
     def shape(self, x: Tensor) -> tuple[int, ...]:
         """Its shape for the points `x`."""
@@ -89,9 +93,10 @@ def check_state(
                     )
 
 
-def restored(state: Group, x: Tensor) -> Group:
-    """The state as it was saved, on the device of its parameter; step counts as whole numbers."""
-    moved = {name: value.to(x.device) if isinstance(value, Tensor) else value for name, value in state.items()}
-    if isinstance(moved.get("steps"), Tensor):
-        moved["steps"] = moved["steps"].to(torch.long)
-    return moved
+def restored(state: Group, x: Tensor, entries: Sequence[Entry]) -> Group:
+    """The saved state, on the device of its parameter, in the types that its entries have for it, and contiguous."""
+    dtypes = {entry.name: entry.dtype_for(x) for entry in entries}
+    return {
+        name: value.to(x.device, dtypes.get(name, value.dtype)).contiguous() if isinstance(value, Tensor) else value
+        for name, value in state.items()
+    }
