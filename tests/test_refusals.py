@@ -84,6 +84,12 @@ def test_functions_with_a_draw_refuse_bad_points_first(function, bad):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
+        (
+            lambda: uc.KoLeo()(torch.eye(3), against=torch.ones(2, 4, 3)),
+            ValueError,
+            r"\(m, 3\), .*got \(2, 4, 3\)",
+        ),
+        (lambda: uc.KoLeo()(torch.ones(2, 5, 3), against=torch.ones(4, 6, 3)), ValueError, r"got \(4, 6, 3\)$"),
         (lambda: uc.duplicate_angle(1, 3), ValueError, r"n >= 2, got 1"),
         (lambda: uc.duplicate_angle(10, 1), ValueError, r"d >= 2, got 1"),
         (lambda: uc.codebook_usage(torch.ones(3, 0).long(), codes=4), ValueError, r"got none; pass some indices"),

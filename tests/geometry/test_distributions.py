@@ -12,7 +12,7 @@ from scipy import stats
 from torch.distributions import Categorical, MixtureSameFamily
 from torch.testing import assert_close
 
-from unclump import chord, project
+from unclump import _precision, chord, project
 from unclump.geometry.distributions import PowerSpherical, VonMisesFisher
 from unclump.geometry.special_functions import angle_derivative, bessel_ratio_complement, log_normalised_bessel
 from unclump.geometry.sphere import tangent
@@ -418,3 +418,16 @@ def test_wrong_points_and_generators_are_refused(distribution):
 def test_values_are_not_read_where_validation_is_off(distribution):
     p = distribution(torch.ones(3), 1.0, validate_args=False)
     assert p.log_prob(torch.ones(3)).isfinite()
+
+
+@each_distribution
+def test_devices_without_double_precision_do_with_single(distribution, monkeypatch):
+    def results(concentration):
+        p = distribution(first_axis(5), concentration)
+        sample = p.rsample((3,), generator=torch.Generator().manual_seed(0))
+        return p.log_prob(first_axis(5).flip(-1)), p.entropy(), p.mean, sample
+
+    expected = results(7.0)
+    monkeypatch.setattr(_precision, "widest", lambda device: torch.float32)
+    monkeypatch.setattr(torch.Tensor, "double", None)
+    assert_close(results(7.0)[:3], expected[:3], rtol=1e-4, atol=1e-5)

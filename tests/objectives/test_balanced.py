@@ -59,6 +59,7 @@ def test_a_single_row_passes_without_dispersion(points):
 def test_a_single_row_takes_part_where_other_ranks_have_more(points, monkeypatch):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
+        assert copy.deepcopy(uc.KoLeo(gather=dist.group.WORLD)).gather is dist.group.WORLD
         objective, calls = uc.KoLeo(gather=True), []
         monkeypatch.setattr(
             objective, "value_and_gradient", lambda x: calls.append(x) or (x.sum(), torch.zeros_like(x))

@@ -18,7 +18,7 @@ from torch.linalg import vector_norm
 from torch.types import _size
 
 from unclump._checks import check_generator
-from unclump._precision import full_precision
+from unclump._precision import full_precision, widen
 from unclump.geometry.draws import standard_normal
 from unclump.geometry.special_functions import (
     bessel_ratio_complement,
@@ -148,9 +148,9 @@ class PowerSpherical(_SymmetricAboutMean):
         return (self._log_normaliser() - expected_power).to(self.loc.dtype)
 
     def _beta_parameters(self) -> tuple[Tensor, float]:
-        """Return a and b in float64, where (1 + t) / 2 has the distribution Beta(a, b)."""
+        """Return a and b in double precision, where (1 + t) / 2 has the distribution Beta(a, b)."""
         b = (self.loc.shape[-1] - 1) / 2
-        return self.scale.double() + b, b
+        return widen(self.scale) + b, b
 
     def _log_normaliser(self) -> Tensor:
         """Return the log normaliser of ((1 + t) / 2)^scale in float64: log N without its term scale log 2."""
@@ -224,15 +224,15 @@ class VonMisesFisher(_SymmetricAboutMean):
         """Return the log normaliser of exp(k (t - 1)) in float64: the area of the sphere times the mean over it."""
         half = self.loc.shape[-1] / 2
         log_area = math.log(2) + half * math.log(math.pi) - math.lgamma(half)
-        return log_area + log_normalised_bessel(half - 1, self.concentration.double())
+        return log_area + log_normalised_bessel(half - 1, widen(self.concentration))
 
     def _expected_deficit(self) -> Tensor:
         """Return E[1 - t] in float64."""
-        return bessel_ratio_complement(self.loc.shape[-1] / 2 - 1, self.concentration.double())
+        return bessel_ratio_complement(self.loc.shape[-1] / 2 - 1, widen(self.concentration))
 
     def _sample_about_first_axis(self, shape: torch.Size, generator: torch.Generator | None) -> Tensor:
         d, dtype, device = self.loc.shape[-1], self.loc.dtype, self.loc.device
-        angle = von_mises_fisher_angles(self.concentration.double().expand(shape), d, generator).unsqueeze(-1)
+        angle = von_mises_fisher_angles(widen(self.concentration).expand(shape), d, generator).unsqueeze(-1)
         around = unit(standard_normal(*shape, d - 1, generator=generator, dtype=dtype, device=device))
         return torch.cat([torch.cos(angle).to(dtype), torch.sin(angle).to(dtype) * around], dim=-1)
 

@@ -1,6 +1,6 @@
 r"""Special functions for the distributions: Bessel functions, and differentiable von Mises-Fisher angles.
 
-All are computed with torch, in float64.
+All are computed with torch, in double precision where the device has it.
 """
 
 import math
@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._once import refuse_second_derivative
+from unclump._precision import widen
 from unclump.geometry.draws import unit_interval
 
 _SWITCH = 30.0  # where the two expansions below meet: both have full precision there, for every order >= 0
@@ -36,7 +37,7 @@ def log_normalised_bessel(order: float, x: Float[Tensor, "*shape"]) -> Float[Ten
         >>> log_normalised_bessel(0.5, x)  # log((1 - exp(-2 x)) / (2 x))
         tensor([ 0.0000, -0.8386, -7.6009])
     """
-    y = x.double()
+    y = widen(x)
     value = torch.where(y < _SWITCH, _series(order, y.clamp(max=_SWITCH)), _debye(order, y.clamp(min=_SWITCH)))
     return value.to(x.dtype)
 

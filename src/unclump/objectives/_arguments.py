@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from unclump._checks import check_choice
+from unclump._checks import check_choice, check_points, check_same_dimension
 from unclump.distributed.ranks import Ranks
 
 
@@ -34,6 +34,19 @@ def checked_weight(objective: nn.Module, weight: Tensor, x: Tensor, *, supports_
             "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Sliced, SSW, Polarization"
         )
     return torch.where(weight >= 0, weight.to(x.dtype), torch.nan)
+
+
+def checked_queue(against: Tensor, x: Tensor) -> Tensor:
+    """The fixed points as numbers like the embeddings', one table for all sets or one for each."""
+    check_points(against, at_least=0)
+    check_same_dimension(x, against, "against")
+    queues, sets = against.shape[:-2], x.shape[:-2]
+    if len(queues) > len(sets) or any(a not in (1, b) for a, b in zip(reversed(queues), reversed(sets), strict=False)):
+        raise ValueError(
+            f"expected against of shape (m, {x.shape[-1]}), or one such table for every set of the embeddings of shape "
+            f"{tuple(x.shape)}, got {tuple(against.shape)}"
+        )
+    return against.detach().to(x)
 
 
 def ranks_of_call(objective: nn.Module, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any) -> Ranks:

@@ -5,6 +5,7 @@ of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets
 """
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -13,11 +14,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from unclump._checks import check_points, check_same_dimension, warn_too_few_points
+from unclump._checks import check_points, warn_too_few_points
 from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, check_gather, rows_here, shown
-from unclump.objectives._arguments import check_reduction, checked_weight, ranks_of_call
+from unclump.objectives._arguments import check_reduction, checked_queue, checked_weight, ranks_of_call
 from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
@@ -71,6 +72,12 @@ class Objective(nn.Module):
         super().__init__()
         check_gather(gather)
         self.gather = gather
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Objective":
+        memo[id(self.gather)] = self.gather  # a process group cannot be copied, and is shared
+        copied = memo[id(self)] = type(self).__new__(type(self))
+        copied.__dict__.update(deepcopy(self.__dict__, memo))
+        return copied
 
     def forward(
         self,
@@ -150,9 +157,7 @@ class Objective(nn.Module):
             embeddings = full_precision(embeddings)
         ranks = Alone([embeddings.shape[-2]])
         if against is not None:
-            check_points(against, at_least=0)
-            check_same_dimension(embeddings, against, "against")
-            against = against.detach().to(embeddings)
+            against = checked_queue(against, embeddings)
         is_binary = weight is None or (isinstance(weight, Tensor) and weight.dtype == torch.bool)
         if weight is not None:
             weight = checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)

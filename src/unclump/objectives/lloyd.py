@@ -12,7 +12,7 @@ from unclump._precision import exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
-from unclump.objectives._arguments import checked_weight
+from unclump.objectives._arguments import checked_queue, checked_weight
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
@@ -136,9 +136,7 @@ class Lloyd(Objective):
         if weight is not None:
             mask = checked_weight(self, weight, table, supports_weights=False) > 0
         if against is not None:
-            check_points(against, at_least=0)
-            check_same_dimension(embeddings, against, "against")
-            table = torch.cat([against.detach().to(table), table])
+            table = torch.cat([checked_queue(against, table), table])
             mask = None if mask is None else torch.cat([mask.new_ones(len(against)), mask])
         samples = full_precision(self.draw(embeddings) if draw is None else draw)
         value = _in_domain(table, samples, self.distance, mask).square().mean() / 2
