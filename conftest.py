@@ -50,7 +50,7 @@ TOGETHER = {
     "killed runs": ("test_checkpoint.py::test_many_kills", "test_checkpoint.py::test_half_a_checkpoint"),
     "killed writers": ("test_writing.py::test_a_killed", "test_writing.py::test_the_kills",
                        "test_writing.py::test_a_full_disk", "test_writing.py::test_an_interrupt"),
-    "ranks": ("test_ranks.py::test_three_processes", "test_ranks.py::test_optimisers_of_sharded"),
+    "ranks": ("test_ranks.py::test_three_processes_have", "test_ranks.py::test_optimisers_of_sharded"),
     "browser": ("report/test_in_a_browser.py",),
 }  # fmt: skip
 

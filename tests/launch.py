@@ -34,6 +34,7 @@ def launch(processes, module, *arguments):
 def run_rank(rank, module, arguments):
     """In a child: the exit code of the module's main function."""
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what runs in the background
     try:
         module.main(*arguments)
     except BaseException:

@@ -16,25 +16,30 @@ from tests.sharded_optimisers import OPTIMISERS, WORDS, alone, load, optimiser, 
 from unclump.distributed.ranks import Alone
 
 ROOT = Path(__file__).parents[2]
-EVERYWHERE = "objectives,company,neighbours,measures,training,dtensor,disperse"
+NUMBERS = "objectives,company,neighbours,measures,training,dtensor"
 OF_OPTIMISERS = "sphere_fsdp,sphere_shards,sphere_checkpoint"
 
 
 @pytest.fixture(scope="module")
 def left(tmp_path_factory):
-    """The folder that three processes, and then two, have left: all checks of `tests.ranks` in two launches."""
+    """The folder that three processes, and then two, have left: the checks of `tests.ranks` in two launches."""
     folder = tmp_path_factory.mktemp("ranks")
-    three = f"{EVERYWHERE},{OF_OPTIMISERS},draws,ties,groups,differences_are_refused,too_few_points,death"
+    three = f"{NUMBERS},disperse,{OF_OPTIMISERS},draws,ties,groups,differences_are_refused,too_few_points,death"
     launch(3, "tests.ranks", three, folder)
-    launch(2, "tests.ranks", f"{EVERYWHERE},{OF_OPTIMISERS},fsdp,replicas,metric", folder)
+    launch(2, "tests.ranks", f"disperse,{OF_OPTIMISERS},fsdp,replicas,metric", folder)
     return folder
 
 
-def test_three_processes_and_two_have_the_numbers_of_one(left):
+def test_three_processes_have_the_numbers_of_one(left):
     """And a run that three began is one that two can end."""
     waited = [float(path.read_text()) for path in left.glob("heard-*")]
     assert len(waited) == 2  # of the third, which died
     assert max(waited) < 25
+
+
+@pytest.mark.deep
+def test_two_processes_have_the_numbers_of_one(tmp_path):
+    launch(2, "tests.ranks", NUMBERS, tmp_path)
 
 
 def test_optimisers_of_sharded_models_are_those_of_one_process(left):

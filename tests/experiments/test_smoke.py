@@ -43,7 +43,12 @@ def _among_the_experiments(monkeypatch):
     monkeypatch.syspath_prepend(str(FOLDER))
 
 
-@pytest.mark.parametrize("name", SMALLEST)
+DEEP = {"repair"}  # which starts `unclump repair`, and that compares all methods: tests/cli/test_repair.py has it
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in SMALLEST]
+)
 def test_it_runs_and_writes_its_files(name, tmp_path):
     for package in NEEDS.get(name, []):
         pytest.importorskip(package)

@@ -334,7 +334,7 @@ def test_angles_are_right_to_the_last_digit_but_one(dtype):
     assert_close(2 * found[:, 0, 1, 0].double(), expected, rtol=0, atol=16 * torch.finfo(dtype).eps)
 
 
-@each_size
+@pytest.mark.parametrize(("n", "d"), [pytest.param(n, d, marks=[pytest.mark.deep] * (d == 3)) for n, d in SIZES])
 @each_dtype
 @pytest.mark.parametrize("axis_aligned", [False, True], ids=["random", "axes"])
 def test_sliced_objectives_are_the_same(n, d, dtype, axis_aligned, monkeypatch):
