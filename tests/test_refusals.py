@@ -42,6 +42,19 @@ def test_objectives_refuse_numpy(name):
         OBJECTIVES[name]()(torch.ones(5, 3), against=np.ones((5, 3)))
 
 
+def test_a_queue_of_another_dimension_is_named_and_one_of_columns_is_to_be_transposed():
+    x = torch.randn(5, 3)
+    with pytest.raises(ValueError, match=r"against in the 3 dimensions .* got shape \(3, 8\); pass its \.mT"):
+        uc.KoLeo()(x, against=torch.randn(3, 8))
+    with pytest.raises(ValueError, match=r"got shape \(8, 4\); their last dimension must be 3"):
+        uc.KoLeo()(x, against=torch.randn(8, 4))
+
+
+def test_no_rows_are_not_called_a_single_point():
+    with pytest.raises(ValueError, match=r"got \(0, 3\): there are no rows"):
+        uc.min_angle(torch.ones(0, 3))
+
+
 @each_measure
 @pytest.mark.parametrize("bad", BAD_POINTS)
 def test_measures_refuse_bad_points(measure, bad):

@@ -62,6 +62,8 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
         advice = "one row per point"
     elif x.shape[-1] < 2:
         advice = "in one dimension the sphere is two points; use at least two"
+    elif x.shape[-2] == 0:
+        advice = "there are no rows; pass some, or leave an empty batch out"
     else:
         advice = "a single point has nothing to keep apart from; pass more rows"
     sizes = f"n >= {at_least} and d >= 2" if at_least > 0 else "d >= 2"
@@ -70,11 +72,10 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
 
 def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:
     """Raise unless `y` has as many dimensions as the points `x`."""
-    if x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            f"expected {name} in the {x.shape[-1]} dimensions of the points, "
-            f"got shape {tuple(y.shape)}; draw them for d = {x.shape[-1]}"
-        )
+    d = x.shape[-1]
+    if y.shape[-1] != d:
+        advice = "pass its .mT, one row per point" if y.shape[-2] == d else f"their last dimension must be {d}"
+        raise ValueError(f"expected {name} in the {d} dimensions of the points, got shape {tuple(y.shape)}; {advice}")
 
 
 def check_rows(x: Tensor) -> None:

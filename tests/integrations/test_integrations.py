@@ -94,6 +94,14 @@ class TestParts:
         assert table.grad[others].any(dim=-1).all()
         assert_close(Penalty(uc.KoLeo(), 0.3)(table, -1), 0.3 * uc.KoLeo()(table[:8]))
 
+    def test_a_frozen_table_is_warned_of_once(self, points):
+        penalty, table = Penalty(uc.KoLeo(), 0.3), nn.Parameter(points(9, 4), requires_grad=False)
+        with pytest.warns(UserWarning, match=r"shape \(9, 4\) has requires_grad=False: KoLeo.* moves nothing until"):
+            penalty(table, None)
+        penalty(table, None)
+        with torch.no_grad():  # as in validation
+            Penalty(uc.KoLeo(), 0.3)(table, None)
+
     @pytest.mark.parametrize("padding", [None, 2])
     @pytest.mark.parametrize("rows", [None, 8])
     def test_other_zeros_take_no_part_and_are_listed_once(self, padding, rows, points):
@@ -368,6 +376,13 @@ class TestLightning:
         first, second = 0.5 * uc.KoLeo()(table), 2 * uc.Energy()(module.head.weight)
         assert_close(module.dispersion(), first + second)
         assert_close(logged, {"tokens/KoLeo": first.detach(), "head.weight/Energy": second.detach()})
+        module.regularize("tokens", uc.SphericalVariance(), weight=1.0)  # beside the first, not in its place
+        module.regularize("head.weight", uc.Energy(), weight=1.0)
+        third = uc.SphericalVariance()(table)
+        assert_close(module.dispersion(), first + 1.5 * second + third)
+        assert_close(logged["tokens/KoLeo"], first.detach())
+        assert_close(logged["tokens/SphericalVariance"], third.detach())
+        assert_close(logged["head.weight/Energy"], 1.5 * second.detach())
 
     def test_a_schedule_follows_the_steps_of_the_trainer(self, lightning, fit):
         from lightning.pytorch import Callback

@@ -75,3 +75,16 @@ def test_two_coinciding_rows_are_pushed_in_opposite_directions(make, distance, d
     first, second = tangent(uc.project(x.detach()), x.grad)[:2]
     assert first.norm() > 0.1
     assert_close(first, -second)
+
+
+def test_squared_distances_beside_a_queue_keep_the_digits_of_float64(points):
+    x, queue = points(6, 4).requires_grad_(), points(9, 4)
+
+    def definition(x):
+        unit = torch.nn.functional.normalize(x, dim=-1)
+        r2 = (unit.unsqueeze(1) - torch.cat([unit, queue])).square().sum(dim=-1)
+        return -(r2 + 9 * torch.eye(6, 15, dtype=x.dtype)).amin(dim=1).mean()
+
+    (expected,) = torch.autograd.grad(definition(x), x)
+    (gradient,) = torch.autograd.grad(uc.MaxMin(distance="squared")(x, against=queue), x)
+    assert_close(gradient, expected, rtol=1e-12, atol=1e-14)

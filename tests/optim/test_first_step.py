@@ -35,6 +35,19 @@ def steps_on(x, optimizer, gradients):
         optimizer.step()
 
 
+@each_rule
+def test_a_frozen_table_stays_as_it_is_until_it_is_trained(make, points):
+    start = 3 * points(5, 4)
+    x = nn.Parameter(start.clone(), requires_grad=False)
+    optimizer = make([x], lr=0.0)
+    optimizer.step()
+    assert torch.equal(x, start)
+    x.requires_grad_()
+    x.grad = torch.ones_like(x)
+    optimizer.step()
+    assert_close(x.detach(), project(start))
+
+
 # Rows of zeros
 
 

@@ -69,6 +69,13 @@ class Penalty:
     def _value(self, table: Tensor, padding: int | None) -> Tensor:
         rows, group = local_rows(table)
         objective = self.objective if group is False else _with_shards(self.objective)
+        is_frozen = isinstance(table, torch.nn.Parameter) and not table.requires_grad
+        if is_frozen and not self._is_checked and torch.is_grad_enabled():
+            warnings.warn(
+                f"the table of shape {tuple(table.shape)} has requires_grad=False: {self.objective!r} adds to the "
+                "loss, but moves nothing until the table is trainable",
+                stacklevel=4,
+            )
         self._check_once(rows.detach(), local_row_numbers(table, padding))
         value: Tensor
         if padding is None and self.rows is None:

@@ -99,7 +99,7 @@ class DispersionMixin:
         rows: int | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        """Register a table whose rows are to be kept apart.
+        """Register a table whose rows are to be kept apart; one table may have several terms.
 
         Args:
             table: The name of a parameter, or of the module that holds it. The padding row is left out.
@@ -108,16 +108,20 @@ class DispersionMixin:
             rows: The number of rows drawn for each step; None for all.
             generator: For drawing the rows.
         """
-        self.__dict__.setdefault("_penalties", {})[table] = Penalty(objective, weight, rows, generator)
+        self.__dict__.setdefault("_penalties", []).append((table, Penalty(objective, weight, rows, generator)))
 
     def dispersion(self: Any) -> Float[Tensor, ""]:
-        """Return the sum of the weighted terms of all registered tables; each is logged, as ``table/KoLeo``."""
+        """Return the sum of the weighted terms of all registered tables; each is logged, as ``table/KoLeo``.
+
+        Terms of one table by the same kind of objective are logged as their sum.
+        """
         penalties = self.__dict__.get("_penalties")
         if not penalties:
             raise ValueError("expected a table to disperse, got none; add one with self.regularize(...) in __init__")
-        step = self.global_step
-        terms = {name: penalty(*find_table(self, name), step=step) for name, penalty in penalties.items()}
-        self.log_dict(
-            {f"{name}/{type(penalties[name].objective).__name__}": term.detach() for name, term in terms.items()}
-        )
-        return torch.stack(list(terms.values())).sum()
+        step, logged, terms = self.global_step, dict[str, Tensor](), list[Tensor]()
+        for table, penalty in penalties:
+            terms.append(penalty(*find_table(self, table), step=step))
+            name = f"{table}/{type(penalty.objective).__name__}"
+            logged[name] = logged.get(name, 0) + terms[-1].detach()
+        self.log_dict(logged)
+        return torch.stack(terms).sum()

@@ -86,7 +86,7 @@ class OfNeighbours(Objective):
         slope = _part_of(slope * (-self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else -left), parts)
         gradient, by_others = self._of_rows(measured.vector * slope), slope * measured.sign
         if others.against is not None:
-            by_others = by_others * (numbers >= 0)
+            by_others = by_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
         gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), measured.vector.mul_(by_others))
         return terms, Pull(tangent(x, gradient), others.scale)

@@ -74,8 +74,8 @@ class SphereOptimizer(Optimizer):
 
     @torch.no_grad()
     def _put_on_sphere(self, groups: list[Group]) -> None:
-        """Now, where there are values already; of others `step` takes care."""
-        points = [x for group in groups if group["sphere"] for x in group["params"]]
+        """Now, where there are values already; of others, and of frozen ones, `step` takes care."""
+        points = [x for group in groups if group["sphere"] for x in group["params"] if x.requires_grad]
         put_on_sphere([x for x in points if not is_lazy(x) and not x.is_meta])
 
     def load_state_dict(self, state_dict: Group) -> None:
