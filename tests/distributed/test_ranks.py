@@ -34,8 +34,8 @@ def run(processes, program, folder):
 def test_three_processes_and_two_have_the_numbers_of_one(tmp_path):
     """And a run that three began is one that two can end."""
     everything = (
-        "objectives,company,neighbours,measures,training,draws,ties,groups,dtensor,differences_are_refused,"
-        "too_few_points,disperse"
+        "objectives,company,sets,balanced,neighbours,measures,training,draws,ties,groups,dtensor,"
+        "differences_are_refused,too_few_points,disperse"
     )
     run(3, ["-m", "tests.ranks", f"{everything},death", str(tmp_path)], ROOT)
     waited = [float(path.read_text()) for path in tmp_path.glob("heard-*")]
