@@ -58,6 +58,10 @@ def here(x, counts):
     return x.split(list(counts))[dist.get_rank()]
 
 
+def here_of_sets(x, counts):
+    return x.split(list(counts), dim=1)[dist.get_rank()]
+
+
 def close(found, expected, dtype, what):
     size = expected.abs().max().clamp_min(1).item() if expected.numel() else 1.0
     # Where a descent in single precision ends depends on the order of its sums.
@@ -112,6 +116,37 @@ def check_company():
             value, gradient = value_and_gradient(lambda x, o=objective, c=mine: o(x, **c), here(x, counts))
             close(value, expected[0], torch.float64, name)
             close(gradient, here(expected[1], counts), torch.float64, name)
+
+
+def check_sets():
+    """Separate sets, each of which has points on every rank."""
+    counts = (6, 0, 7)[: dist.get_world_size()]
+    queue, mask = table((5, 4), torch.float64, twins=False), torch.arange(2 * sum(counts)).view(2, -1) % 3 > 0
+    for name in FEW:
+        x = table(counts, torch.float64, twins=False)
+        x = torch.stack([x, x.roll(1, 1)])
+        for company in ({}, {"weight": mask, "against": queue}, {"against": torch.stack([queue, -queue])}):
+            expected = value_and_gradient(lambda x, name=name, c=company: OBJECTIVES[name]()(x, **c).sum(), x)
+            objective = OBJECTIVES[name]()
+            objective.gather = uc.Shards()
+            mine = company | ({"weight": here_of_sets(mask, counts)} if "weight" in company else {})
+            own = here_of_sets(x, counts)
+            value, gradient = value_and_gradient(lambda x, o=objective, c=mine: o(x, **c).sum(), own)
+            close(value, expected[0], torch.float64, name)
+            close(gradient, here_of_sets(expected[1], counts), torch.float64, name)
+    with pytest.raises(ValueError, match=r"the same call on all ranks, .* has d = 4, .* sets \("):
+        uc.KoLeo(gather=True)(torch.randn(2 + dist.get_rank() % 2, 5, 4))
+
+
+def check_balanced():
+    """A single row on one rank, as a last batch may have, takes part in the gradient of all."""
+    counts = (1, 5, 4)[: dist.get_world_size()]
+    x = table(counts, torch.float64, twins=False)
+    own = here(x, counts).clone().requires_grad_()
+    uc.Balanced(uc.KoLeo(gather=True), share=0.5)(own).sum().backward()
+    push = here(uc.KoLeo().value_and_gradient(x)[1], counts)
+    task = torch.ones_like(own)
+    close(own.grad, task + 0.5 * task.norm() * push / push.norm(), torch.float64, "Balanced")
 
 
 def check_zero_rows():
@@ -343,6 +378,8 @@ def check_differences_are_refused():
     ):
         with pytest.raises(ValueError, match="the same objective, dimension and dtype on all ranks"):
             objective(points)
+    with pytest.raises(ValueError, match=rf"has d = 4, .*, a queue of {3 + dist.get_rank()} rows, no weights"):
+        uc.KoLeo(gather=True)(x, against=torch.randn(3 + dist.get_rank(), 4))
 
 
 def check_too_few_points():

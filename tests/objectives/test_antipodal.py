@@ -54,6 +54,17 @@ def test_gradients_are_right_and_sets_are_separate(name):
     assert_close(objective(x), torch.stack([objective(one) for one in x]))
 
 
+@pytest.mark.parametrize("name", FIXED)
+def test_masked_lines_are_not_there_and_a_queue_is_one_of_lines(name):
+    objective, x, queue = uc.Antipodal(FIXED[name]), some_lines(2, 6, 3), some_lines(4, 3)
+    mask = torch.tensor([[True, False, True, True, True, False], [True] * 6])
+    assert_close(objective(x, weight=mask)[0], objective(x[0, mask[0]]))
+    flipped = queue * torch.tensor([[1.0], [-1], [-1], [1]], dtype=queue.dtype)
+    assert_close(objective(x, against=queue), objective(x, against=flipped))
+    both = torch.cat([x[0], -x[0]])
+    assert_close(objective(x[0], against=queue), FIXED[name](both, against=torch.cat([queue, -queue])))
+
+
 def test_six_lines_are_the_diagonals_of_the_icosahedron():
     start = uc.uniform(6, 3, generator=seeded(0))
     lines = uc.disperse(
@@ -67,6 +78,8 @@ def test_six_lines_are_the_diagonals_of_the_icosahedron():
 def test_what_is_no_objective_is_refused():
     with pytest.raises(TypeError, match=r"expected an objective such as .*, got 'koleo'"):
         uc.Antipodal("koleo")
+    with pytest.raises(TypeError, match=r"the module Antipodal, which holds one; pass its \.objective"):
+        uc.Balanced(uc.Antipodal(uc.KoLeo()))
 
 
 def test_groups_are_refused():

@@ -98,6 +98,21 @@ def test_no_gradient_flows_to_the_queue(name, points):
 
 
 @each_objective
+def test_a_queue_that_changes_before_the_backward_pass_does_no_harm_or_is_named(name, points):
+    x, queue = points(7, 4), points(5, 4)
+    _, expected = among(name, x, against=queue.clone())
+    objective, x = OBJECTIVES[name](), x.detach().requires_grad_()
+    value = objective(x, against=queue)
+    queue[:2] = x[:2].detach()  # as a memory queue that takes in its batch
+    if objective.supports_second_derivatives:  # which would need the queue again
+        with pytest.raises(RuntimeError, match=r"changed in place .* update a queue after backward\(\)"):
+            value.backward()
+        return
+    value.backward()
+    assert_close(x.grad, expected)
+
+
+@each_objective
 def test_half_precision_queue_and_points_that_coincide_with_it_are_finite(name, points):
     x = points(6, 4).float()
     for dtype in (torch.float32, torch.bfloat16):

@@ -174,8 +174,9 @@ class Ranks(Alone):
         different = [rank for rank, (_, theirs) in enumerate(found) if theirs != found[0][1]]
         if different:
             raise ValueError(
-                f"expected the same objective, dimension and dtype on all ranks, got others on {different} than on 0; "
-                f"rank {self.rank} has {', '.join(map(str, (x.shape[1], x.dtype, *same)))}"
+                "expected the same call on all ranks, with the same objective, dimension and dtype on all ranks, "
+                f"got others on {different} than on 0; "
+                f"rank {self.rank} has {', '.join(map(str, (f'd = {x.shape[1]}', x.dtype, *same)))}"
             )
         self.before = sum(self.counts[: self.rank])
 

@@ -1,12 +1,14 @@
 """The checks of what a call of an objective is given besides the embeddings."""
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
-from unclump.distributed.ranks import Ranks
+from unclump.distributed.ranks import Gather, Ranks, rows_here
 
 
 def check_reduction(objective: nn.Module, reduction: str, *, has_terms: bool) -> None:
@@ -49,9 +51,36 @@ def checked_queue(against: Tensor, x: Tensor) -> Tensor:
     return against.detach().to(x)
 
 
-def ranks_of_call(objective: nn.Module, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any) -> Ranks:
-    """The processes of the group, which must all make the same call."""
+def ranks_of_call(
+    objective: nn.Module, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any, *, sets: tuple[int, ...]
+) -> Ranks:
+    """The processes of the group, which must all make the same call; `sets` are those of which `x` is one."""
     if x.ndim > 2:
         raise ValueError(f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets")
-    fixed = 0 if against is None else against.shape[-2]
-    return Ranks(x, group, objective, fixed, weight is None, x.requires_grad and torch.is_grad_enabled())
+    return Ranks(
+        x,
+        group,
+        objective,
+        "no queue" if against is None else f"a queue of {against.shape[-2]} rows",
+        "no weights" if weight is None else "weights",
+        "a gradient" if x.requires_grad and torch.is_grad_enabled() else "no gradient",
+        *([f"sets {sets}"] if sets else []),
+    )
+
+
+def is_sets_of_ranks(x: Tensor, gather: Gather) -> bool:
+    """Whether these are several sets, whose points are on many ranks."""
+    has_sets = isinstance(x, Tensor) and x.ndim > 2 and x.shape[:-2].numel() > 0 and not hasattr(x, "device_mesh")
+    return has_sets and rows_here(x, gather)[1] is not None
+
+
+def split_sets(
+    embeddings: Tensor, against: Tensor | None, weight: Tensor | None
+) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+    """The sets of embeddings one by one, each with its queue and its weights."""
+    sets = embeddings.shape[:-2]
+    for place in itertools.product(*map(range, sets)):
+        queue = against
+        if isinstance(against, Tensor) and against.ndim > 2:
+            queue = against.expand(*sets, -1, -1)[place]
+        yield embeddings[place], queue, None if weight is None else weight[place]

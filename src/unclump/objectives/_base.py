@@ -18,7 +18,14 @@ from unclump._checks import check_points, warn_too_few_points
 from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, check_gather, rows_here, shown
-from unclump.objectives._arguments import check_reduction, checked_queue, checked_weight, ranks_of_call
+from unclump.objectives._arguments import (
+    check_reduction,
+    checked_queue,
+    checked_weight,
+    is_sets_of_ranks,
+    ranks_of_call,
+    split_sets,
+)
 from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
@@ -96,7 +103,8 @@ class Objective(nn.Module):
             embeddings: Of shape (..., n, d), of any norm: separate sets of points, with an objective each.
             against: A queue of other embeddings, which do not move: no gradient flows to them. Objectives that are a
                 mean over points remain one over the embeddings, and look for each one's others among both;
-                those of the set as a whole are of both together.
+                those of the set as a whole are of both together. Update a queue in place after the backward pass, or
+                pass a copy of it.
             weight: A mask of shape (..., n), False for padding; or numbers that are not negative, where zero is False.
                 The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
                 left; NaN where a weight is negative.
@@ -128,9 +136,18 @@ class Objective(nn.Module):
         return value, gradient.view(x.shape)
 
     def _run(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
+        self,
+        embeddings: Tensor,
+        against: Tensor | None,
+        weight: Tensor | None,
+        reduction: str | None,
+        draw: Any,
+        *,
+        sets: tuple[int, ...] = (),
     ) -> Tensor:
-        arguments = self._prepare(embeddings, against, weight, reduction, draw)
+        if self.gather is not False and is_sets_of_ranks(embeddings, self.gather):
+            return self._run_each_set(embeddings, against, weight, reduction, draw)
+        arguments = self._prepare(embeddings, against, weight, reduction, draw, sets)
         x, call = arguments[0], arguments[-1]
         if call.has_points:
             return _evaluate(*arguments)[0]
@@ -138,8 +155,26 @@ class Objective(nn.Module):
             warn_too_few_points()
         return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
 
-    def _prepare(
+    def _run_each_set(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
+    ) -> Tensor:
+        """Sets whose points are on many ranks, one after the other, with one draw for all."""
+        check_points(embeddings, at_least=0)
+        if weight is not None:
+            checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
+        draw = self.draw(embeddings) if draw is None else draw
+        sets = tuple(embeddings.shape[:-2])
+        values = [self._run(*one, reduction, draw, sets=sets) for one in split_sets(embeddings, against, weight)]
+        return torch.stack(values).view(sets)
+
+    def _prepare(
+        self,
+        embeddings: Tensor,
+        against: Tensor | None,
+        weight: Tensor | None,
+        reduction: str | None,
+        draw: Any,
+        sets: tuple[int, ...] = (),
     ) -> tuple[Tensor, Tensor | None, Tensor | None, Any, "_Call"]:
         """Validated arguments of an evaluation."""
         group, gradients_averaged = None, False
@@ -162,7 +197,7 @@ class Objective(nn.Module):
         if weight is not None:
             weight = checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
         if group is not None:
-            ranks = ranks_of_call(self, embeddings, against, weight, group)
+            ranks = ranks_of_call(self, embeddings, against, weight, group, sets=sets)
         rows = embeddings.shape[-2] if group is None else ranks.total
         has_points = rows > 0 and rows + (0 if against is None else against.shape[-2]) >= self.fewest
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
@@ -234,11 +269,15 @@ class Objective(nn.Module):
 
 def check_objective(objective: object) -> None:
     """Raise unless it is an objective, rather than its name."""
-    if not isinstance(objective, Objective):
-        raise TypeError(
-            f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {objective!r}; "
-            "unclump.objective(name) makes one from its name"
-        )
+    if isinstance(objective, Objective):
+        return
+    if isinstance(objective, nn.Module):
+        got, advice = f"the module {type(objective).__name__}", "add what it returns to the loss yourself"
+        if isinstance(getattr(objective, "objective", None), Objective):
+            got, advice = f"{got}, which holds one", f"pass its .objective, or {advice}"
+    else:
+        got, advice = repr(objective), "unclump.objective(name) makes one from its name"
+    raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
 
 
 @dataclass(frozen=True)
@@ -279,18 +318,19 @@ class _Evaluate(torch.autograd.Function):
         ctx.mark_non_differentiable(*output[1:])
         ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
-        # Where the embeddings' values are not needed again they are not saved, and may change in place.
+        # What is not needed again is not saved, and may change in place, as a queue does that takes in its batch.
         twice = ctx.call.objective.supports_second_derivatives and ctx.call.reduction != "none"
         ctx.sources = () if twice else (embeddings,)
         again = twice or not ctx.call.needs_grad
-        ctx.save_for_backward(embeddings if again else None, against, weight, draw, *output[1:])
+        kept = (embeddings, against, weight) if again else (None, None, None)
+        ctx.save_for_backward(*kept, draw, *output[1:])
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
         nothing, objective = (None,) * 4, ctx.call.objective
         if grad is None:
             return None, *nothing
-        embeddings, against, weight, draw, *pull = ctx.saved_tensors
+        embeddings, against, weight, draw, *pull = _saved(ctx)
         twice = objective.supports_second_derivatives and ctx.call.reduction != "none" and ctx.call.ranks.size == 1
         if torch.is_grad_enabled() and twice:
 
@@ -312,6 +352,24 @@ class _Evaluate(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
         return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
+
+
+def _saved(ctx: Any) -> tuple[Any, ...]:
+    """What the forward pass saved, unless it was changed in place since."""
+    if torch.compiler.is_compiling():
+        saved: tuple[Any, ...] = ctx.saved_tensors
+        return saved
+    try:
+        saved = ctx.saved_tensors
+    except RuntimeError as error:
+        if "modified by an inplace operation" not in str(error):
+            raise
+        raise RuntimeError(
+            f"expected embeddings, weight and against as {type(ctx.call.objective).__name__} saw them, got one that "
+            "was changed in place before the backward pass; update a queue after backward(), or pass "
+            f"against=queue.clone() ({error})"
+        ) from None
+    return saved
 
 
 def _sets(

@@ -1,7 +1,7 @@
 r"""Objectives of lines through the origin, where a point and its antipode are one."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unclump._checks import check_points
@@ -41,7 +41,19 @@ class Antipodal(nn.Module):
             )
         self.objective = objective
 
-    def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
+    def forward(
+        self,
+        embeddings: Float[Tensor, "*sets n d"],
+        *,
+        against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
+        weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
+    ) -> Float[Tensor, "*sets"]:
+        """The objective of the lines, alone or beside a queue of other lines; `weight` is a mask or weight of each."""
         check_points(embeddings, at_least=0)
-        value: Tensor = self.objective(torch.cat([embeddings, -embeddings], dim=-2))
+        if against is not None:
+            check_points(against, at_least=0)
+            against = torch.cat([against, -against], dim=-2)
+        if isinstance(weight, Tensor):
+            weight = torch.cat([weight, weight], dim=-1)
+        value: Tensor = self.objective(torch.cat([embeddings, -embeddings], dim=-2), against=against, weight=weight)
         return value

@@ -23,7 +23,8 @@ class Balanced(nn.Module):
     means the same for every objective, loss scale and batch size. For a table with more than 10,000 rows, most of which
     are in no batch, use a smaller share: see the page on weights. Where the task has no gradient, nothing moves; of a
     sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the embeddings pass
-    unchanged.
+    unchanged. With an objective that has `gather`, h is that of all ranks, and both norms are those of a rank's own
+    rows: every rank adds its share to its own gradient.
 
     Args:
         objective: Whose gradient is added.
@@ -50,9 +51,10 @@ class Balanced(nn.Module):
 
     def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
         check_points(embeddings, at_least=0)
-        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # otherwise all ranks must make the call
-        has_pairs = not is_alone or embeddings.shape[-2] >= self.objective.fewest  # a last batch may have a single row
-        if not (has_pairs and self.training and torch.is_grad_enabled() and embeddings.requires_grad):
+        if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
+            return embeddings
+        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # else other ranks wait for this one
+        if is_alone and embeddings.shape[-2] < self.objective.fewest:  # a last batch may have a single row
             return embeddings
         _, direction = self.objective.value_and_gradient(embeddings)
         return _add_share(embeddings, direction, self.share)

@@ -122,10 +122,17 @@ class Lloyd(Objective):
         return value.detach(), torch.autograd.grad(value, embeddings)[0]
 
     def _run(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
+        self,
+        embeddings: Tensor,
+        against: Tensor | None,
+        weight: Tensor | None,
+        reduction: str | None,
+        draw: Any,
+        *,
+        sets: tuple[int, ...] = (),
     ) -> Tensor:
         if self.sampler is None or self.distance is None:
-            return super()._run(embeddings, against, weight, reduction, draw)
+            return super()._run(embeddings, against, weight, reduction, draw, sets=sets)
         check_points(embeddings, at_least=1)
         if self.gather is not False or embeddings.ndim > 2 or reduction not in (None, "mean"):
             raise ValueError(
