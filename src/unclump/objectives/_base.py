@@ -5,7 +5,7 @@ of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -22,6 +22,7 @@ from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
 from unclump.objectives._zero_rows import fused_without_zeros
+from unclump.ops.native import have_memory
 from unclump.ops.project import unit_rows
 
 
@@ -115,10 +116,13 @@ class Objective(nn.Module):
                     f"expected two points or more, got {call.ranks.total} on {call.ranks.size} ranks: "
                     "a single point has nothing to keep apart from; pass more rows"
                 )
-            value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
-            pull = Pull(vectors, scale if scale.numel() > 0 else None)
-            gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
-        return value, gradient.view(x.shape)
+            value, pull = _loss(x, None, None, draw, call, True)
+            assert pull is not None
+            if call.scale == 1 and pull.scale is None and type(self).pull_back is Objective.pull_back:
+                gradient = pull.vectors
+            else:
+                gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
+        return value.view(x.shape[:-2]), gradient.view(x.shape)
 
     def _run(
         self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
@@ -126,7 +130,8 @@ class Objective(nn.Module):
         arguments = self._prepare(embeddings, against, weight, reduction, draw)
         x, call = arguments[0], arguments[-1]
         if call.has_points:
-            return _evaluate(*arguments)[0]
+            eager = not torch.compiler.is_compiling() and have_memory(x)
+            return _evaluate_eagerly(*arguments) if eager else _evaluate(*arguments)[0]
         if not torch.compiler.is_compiling():
             warn_too_few_points()
         return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
@@ -270,8 +275,13 @@ class _Evaluate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        embeddings, against, weight, draw, ctx.call = inputs
         ctx.mark_non_differentiable(*output[1:])
+        _Evaluate.save(ctx, inputs, output)
+
+    @staticmethod
+    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Keep what the gradient is made of."""
+        embeddings, against, weight, draw, ctx.call = inputs
         ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
         # Where the embeddings' values are not needed again they are not saved, and may change in place.
@@ -307,6 +317,18 @@ class _Evaluate(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
         return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
+
+
+class _EvaluateEagerly(torch.autograd.Function):
+    """The same where there is neither a compiler nor a transform: torch takes half the time to make the node."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        output = _Evaluate.forward(*inputs)
+        _Evaluate.save(ctx, inputs, output)
+        return output[0]
+
+    backward = _Evaluate.backward
 
 
 def _sets(
@@ -408,3 +430,4 @@ def _gradient(
 # Torch looks at the signature at every call: this saves it the making.
 _Evaluate.forward.__signature__ = signature(_Evaluate.forward)  # type: ignore[attr-defined]
 _evaluate: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Evaluate.apply
+_evaluate_eagerly: Callable[..., Tensor] = _EvaluateEagerly.apply
