@@ -22,7 +22,6 @@ from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
 from unclump.objectives._vmap import map_over_sets
 from unclump.objectives._zero_rows import fused_without_zeros
-from unclump.ops.native import have_memory
 from unclump.ops.project import unit_rows
 
 
@@ -130,8 +129,7 @@ class Objective(nn.Module):
         arguments = self._prepare(embeddings, against, weight, reduction, draw)
         x, call = arguments[0], arguments[-1]
         if call.has_points:
-            eager = not torch.compiler.is_compiling() and have_memory(x)
-            return _evaluate_eagerly(*arguments) if eager else _evaluate(*arguments)[0]
+            return _evaluate_eagerly(*arguments) if _is_eager(x) else _evaluate(*arguments)[0]
         if not torch.compiler.is_compiling():
             warn_too_few_points()
         return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
@@ -230,6 +228,17 @@ class Objective(nn.Module):
     def extra_repr(self) -> str:
         choices = [f"{name}={getattr(self, name)!r}" for name in self.choices]
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
+
+
+def _is_eager(x: Tensor) -> bool:
+    """Whether there is neither a compiler nor a transform of `torch.func`, where tensors may have no address."""
+    if torch.compiler.is_compiling():
+        return False
+    try:
+        x.data_ptr(), torch.empty(0).data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 def check_objective(objective: object) -> None:
