@@ -25,6 +25,7 @@ from unclump import (
 from unclump import _library as library
 from unclump.kernels import Relative
 from unclump.ops import native
+from unclump.ops.even_spacing import draw_circles
 from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.native import chords as chord_loops
 from unclump.ops.native import circles as circle_loops
@@ -309,6 +310,14 @@ def test_gaps_are_those_of_a_stable_sort(kind, n, dtype, worth_a_thread, monkeyp
     gap = n * (found[0, 0, 1] * x[:, 0] - found[0, 0, 0] * x[:, 1])
     assert_close(gap.double(), expected, rtol=0, atol=5e-6 if dtype is torch.float32 else 1e-13)
     assert value.item() == pytest.approx(expected.square().mean().item() / 2, rel=1e-5)
+
+
+@each_dtype
+def test_drawn_circles_are_those_of_the_reference(dtype):
+    for count, d in ((1, 2), (3, 5), (13, 64)):
+        drawn = draw_circles(count, torch.empty(0, d, dtype=dtype), seeded(count))
+        expected = great_circles(count, d, generator=seeded(count), dtype=dtype)
+        assert_close(drawn, expected, rtol=0, atol=8 * torch.finfo(dtype).eps)
 
 
 def test_circles_have_the_same_bits_on_any_number_of_threads(monkeypatch):

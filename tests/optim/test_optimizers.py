@@ -763,3 +763,17 @@ def test_a_parametrised_weight_is_unit_and_can_be_assigned_and_trained(dtype, po
         optimizer.step()
     assert repulsion(layer.weight.detach().double()) < before
     assert_close(layer.weight.norm(dim=-1), torch.ones(4, dtype=dtype))
+
+
+@each_rule
+def test_a_step_on_named_rows_is_that_of_a_sparse_gradient(make):
+    start, rows = project(torch.randn(30, 5)), torch.tensor([3, 7, 21])
+    sparse, named = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    optimizers = make([sparse], lr=0.1), make([named], lr=0.1)
+    for _ in range(3):
+        gradient = torch.randn(3, 5)
+        sparse.grad = torch.sparse_coo_tensor(rows[None], gradient, start.shape, check_invariants=True)
+        optimizers[0].step()
+        optimizers[1].step_rows(named, gradient, rows)
+        assert torch.equal(sparse, named)
+    assert not torch.equal(named, start)

@@ -135,7 +135,15 @@ def disperse(
     moving = _moving(frozen, directed, ranks)
     table = nn.Parameter(full_precision(directed.rows).clone(memory_format=torch.contiguous_format))
     batch_rows = min(batch_size or ranks.total, ranks.total)
-    run = Run(table, objective, _make(optimizer, table, lr, batch_rows), generator, batch_size=batch_rows, ranks=ranks)
+    run = Run(
+        table,
+        objective,
+        _make(optimizer, table, lr, batch_rows),
+        generator,
+        batch_size=batch_rows,
+        ranks=ranks,
+        is_own_optimizer=optimizer is None,
+    )
     start = None if max_move is None else table.detach().clone()
     every = max(1, steps // 20) if measure_every is None else measure_every
     rates = [group["lr"] for group in run.optimizer.param_groups]

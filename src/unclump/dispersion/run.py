@@ -16,9 +16,10 @@ from unclump.dispersion.history import History
 from unclump.distributed.gathering import nearest_among
 from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle
-from unclump.measures.rows import directions_on_ranks
+from unclump.measures.rows import raw_rows_on_ranks
 from unclump.objectives._base import Objective
 from unclump.ops.project import project
+from unclump.optim.optimizers import SphereAdam
 
 # Rows among which the smallest angle is looked for, at every record: a fiftieth of a second on one core.
 _MEASURED_ROWS = 4096
@@ -36,8 +37,10 @@ class Run:
         *,
         batch_size: int,
         ranks: Alone,
+        is_own_optimizer: bool,
     ) -> None:
         self.table, self.objective, self.optimizer, self.batch_size = table, objective, optimizer, batch_size
+        self.is_own_optimizer = is_own_optimizer  # without hooks, which a user may have registered
         self.generator = torch.default_generator if generator is None else generator
         own = [getattr(module, "generator", None) for module in objective.modules()]
         passed = [self.generator, *(each for each in own if isinstance(each, torch.Generator))]
@@ -59,9 +62,15 @@ class Run:
             return None
         if len(self.order) < self.batch_size:
             order = torch.randperm(n, generator=self.generator, device=self.generator.device)
-            self.order = self.ranks.agree(order.to(self.table.device))
+            self.order = self._in_batches(self.ranks.agree(order.to(self.table.device)))
         rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
-        return self._here(rows.sort().values.to(self.table.device))
+        return self._here(rows)
+
+    def _in_batches(self, order: Tensor) -> Tensor:
+        """The order with the rows of every batch in ascending order, all sorted at once."""
+        whole = len(order) // self.batch_size * self.batch_size
+        batches = order[:whole].view(-1, self.batch_size).sort(dim=-1).values
+        return torch.cat([batches.view(-1), order[whole:]])
 
     def _here(self, rows: Tensor) -> Tensor:
         """Of rows that are numbered through all ranks, those of this rank, in its own numbers."""
@@ -86,6 +95,9 @@ class Run:
         if moving is not None:
             free = moving if rows is None else moving[rows]
             rows, gradient = free.nonzero()[:, 0] if rows is None else rows[free], gradient[free]
+        if self.is_own_optimizer and isinstance(self.optimizer, SphereAdam):
+            self.optimizer.step_rows(self.table, gradient, rows)
+            return slice(None) if rows is None else rows
         if rows is not None:  # as a sparse gradient, which makes the optimiser touch no other row
             gradient = torch.sparse_coo_tensor(
                 rows[None], gradient, self.table.shape, is_coalesced=True, check_invariants=False
@@ -108,10 +120,12 @@ class Run:
     def _smallest_angle(self) -> float:
         """The smallest angle among the measured rows: neighbours by the table's own precision, the angle in double."""
         points = self.table.detach() if self.measured is None else self.table.detach()[self.measured]
-        x, ranks = directions_on_ranks(points, self.gather)
-        near = project(widen(nearest_among(points, ranks)[0]))
-        angles = pad(angle(x, near), (0, 1), value=math.inf)  # a rank may have no rows
-        return float(ranks.minimum(angles.amin()))
+        points, ranks = raw_rows_on_ranks(points, self.gather)
+        near, _, r2 = nearest_among(points, ranks)
+        chords = pad(r2.sqrt().squeeze(-1), (0, 1), value=math.inf)  # a rank may have no rows
+        least = (chords <= chords.amin() + 32 * torch.finfo(points.dtype).eps)[:-1]  # others are farther, if rounded
+        angles = angle(project(widen(points[least])), project(widen(near[least])))
+        return float(ranks.minimum(pad(angles, (0, 1), value=math.inf).amin()))
 
     def degrees(self) -> float:
         """The latest smallest angle, for a person to read."""
@@ -154,7 +168,7 @@ class Run:
         self.objective.load_state_dict(state["objective"])
         for generator, saved in zip(self.generators, state["generators"], strict=True):
             generator.set_state(saved)
-        self.order = state["order"]
+        self.order = self._in_batches(state["order"].to(self.table.device))  # files of older versions are not sorted
         self.started = time.perf_counter() - state["seconds"]
 
 

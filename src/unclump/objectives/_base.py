@@ -6,7 +6,7 @@ of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
@@ -130,10 +130,13 @@ class Objective(nn.Module):
                     f"expected two points or more, got {call.ranks.total} on {call.ranks.size} ranks: "
                     "a single point has nothing to keep apart from; pass more rows"
                 )
-            value, vectors, scale = _Evaluate.forward(x, None, None, draw, replace(call, needs_grad=True))
-            pull = Pull(vectors, scale if scale.numel() > 0 else None)
-            gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
-        return value, gradient.view(x.shape)
+            value, pull = _loss(x, None, None, draw, call, True)
+            assert pull is not None
+            if call.scale == 1 and pull.scale is None and type(self).pull_back is Objective.pull_back:
+                gradient = pull.vectors
+            else:
+                gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
+        return value.view(x.shape[:-2]), gradient.view(x.shape)
 
     def _run(
         self,
@@ -150,7 +153,7 @@ class Objective(nn.Module):
         arguments = self._prepare(embeddings, against, weight, reduction, draw, sets)
         x, call = arguments[0], arguments[-1]
         if call.has_points:
-            return _evaluate(*arguments)[0]
+            return _evaluate_eagerly(*arguments) if _is_eager(x) else _evaluate(*arguments)[0]
         if not torch.compiler.is_compiling():
             warn_too_few_points()
         return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
@@ -267,6 +270,17 @@ class Objective(nn.Module):
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
 
 
+def _is_eager(x: Tensor) -> bool:
+    """Whether there is neither a compiler nor a transform of `torch.func`, where tensors may have no address."""
+    if torch.compiler.is_compiling():
+        return False
+    try:
+        x.data_ptr(), torch.empty(0).data_ptr()
+    except RuntimeError:
+        return False
+    return True
+
+
 def check_objective(objective: object) -> None:
     """Raise unless it is an objective, rather than its name."""
     if isinstance(objective, Objective):
@@ -314,8 +328,13 @@ class _Evaluate(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        embeddings, against, weight, draw, ctx.call = inputs
         ctx.mark_non_differentiable(*output[1:])
+        _Evaluate.save(ctx, inputs, output)
+
+    @staticmethod
+    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Keep what the gradient is made of."""
+        embeddings, against, weight, draw, ctx.call = inputs
         ctx.set_materialize_grads(False)
         ctx.shape = embeddings.shape
         # What is not needed again is not saved, and may change in place, as a queue does that takes in its batch.
@@ -352,6 +371,18 @@ class _Evaluate(torch.autograd.Function):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
         return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
+
+
+class _EvaluateEagerly(torch.autograd.Function):
+    """The same where there is neither a compiler nor a transform: torch takes half the time to make the node."""
+
+    @staticmethod
+    def forward(ctx: Any, *inputs: Any) -> Tensor:
+        output = _Evaluate.forward(*inputs)
+        _Evaluate.save(ctx, inputs, output)
+        return output[0]
+
+    backward = _Evaluate.backward
 
 
 def _saved(ctx: Any) -> tuple[Any, ...]:
@@ -471,3 +502,4 @@ def _gradient(
 # Torch looks at the signature at every call: this saves it the making.
 _Evaluate.forward.__signature__ = signature(_Evaluate.forward)  # type: ignore[attr-defined]
 _evaluate: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Evaluate.apply
+_evaluate_eagerly: Callable[..., Tensor] = _EvaluateEagerly.apply

@@ -10,7 +10,7 @@ from torch.linalg import vector_norm
 from unclump._checks import check_choice, check_count, check_generator, check_points, check_same_dimension
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
-from unclump.geometry.circles import Circles, axis_circles, great_circles
+from unclump.geometry.circles import Circles, axis_circles
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
@@ -19,6 +19,7 @@ from unclump.ops.even_spacing import (
     coefficients,
     combine,
     coordinates,
+    draw_circles,
     fused_distance,
     gaps,
     largest_entries,
@@ -125,10 +126,10 @@ class Sliced(Objective):
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Circles:
         """Circles for the points' dimension, dtype and device."""
-        d, device = embeddings.shape[-1], embeddings.device
         if self.axis_aligned:
+            d, device = embeddings.shape[-1], embeddings.device
             return axis_circles(self.circles, d, generator=self.generator, device=device)
-        return great_circles(self.circles, d, generator=self.generator, dtype=embeddings.dtype, device=device)
+        return draw_circles(self.circles, embeddings, self.generator)
 
     def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
         """The rows as they are, since angles do not depend on norms, and the largest entry of each."""
@@ -137,8 +138,7 @@ class Sliced(Objective):
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        fused = fused_distance(embeddings, draw)
-        return None if fused is None else (fused[0], Pull(fused[1]))
+        return _fused(embeddings, draw, 1.0, 0.0)
 
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
@@ -236,8 +236,7 @@ class SSW(Sliced):
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        fused = super().fused(embeddings, draw, needs_grad)
-        return None if fused is None else _squared_distance(*fused, 1 / embeddings.shape[-2] ** 2)
+        return _fused(embeddings, draw, _SQUARED_TURNS, 1 / (12 * embeddings.shape[-2] ** 2))
 
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
@@ -250,6 +249,14 @@ class SSW(Sliced):
     terms = Objective.terms  # none: a squared distance to the uniform distribution is no mean over points
 
 
+_SQUARED_TURNS = 2 / (2 * math.pi) ** 2  # of half a squared angle
+
+
+def _fused(x: Tensor, circles: Circles, factor: float, offset: float) -> tuple[Tensor, Pull | None] | None:
+    fused = fused_distance(x, circles, factor=factor, offset=offset)
+    return None if fused is None else (fused[0], Pull(fused[1]))
+
+
 def _squared_distance(
     value: Float[Tensor, "*sets"], pull: Pull | None, cubes: Float[Tensor, "*sets"] | float
 ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
@@ -260,6 +267,5 @@ def _squared_distance(
         pull: Of its gradient.
         cubes: The sum of the cubes of the points' parts of the whole: even spacing is that far from uniform, times 12.
     """
-    factor = 2 / (2 * math.pi) ** 2
-    pull = None if pull is None else pull.times(torch.full_like(value, factor))
-    return value * factor + cubes / 12, pull
+    pull = None if pull is None else pull.times(torch.full_like(value, _SQUARED_TURNS))
+    return value * _SQUARED_TURNS + cubes / 12, pull

@@ -13,9 +13,18 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._precision import exact_products
-from unclump.geometry.circles import Circles, circle_coordinates, unevenness
+from unclump.geometry.circles import Circles, circle_coordinates, great_circles, unevenness
+from unclump.geometry.draws import standard_normal
 from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import circles as loops
+
+
+def draw_circles(count: int, x: Float[Tensor, "*sets n d"], generator: torch.Generator | None) -> Circles:
+    """`great_circles` in the dimension, dtype and device of the points."""
+    d = x.shape[-1]
+    if not has_native(x):
+        return great_circles(count, d, generator=generator, dtype=x.dtype, device=x.device)
+    return loops.orthonormalise_(standard_normal(count, 2, d, generator=generator, dtype=x.dtype, device=x.device))
 
 
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
@@ -93,13 +102,13 @@ def combine(
 
 
 def fused_distance(
-    x: Float[Tensor, "*sets n d"], circles: Circles
+    x: Float[Tensor, "*sets n d"], circles: Circles, *, factor: float, offset: float
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
-    """Half the squared distance to even spacing, averaged over points and circles, and the gradient's coefficients.
+    """Half the squared distance to even spacing, averaged over points and circles, times a factor, plus an offset.
 
-    None where no compiled loop does it, or a row has no direction.
+    With the gradient's coefficients. None where no compiled loop does it, or a row has no direction.
     """
-    return loops.even_spacing(x, circles) if has_native(x) else None
+    return loops.even_spacing(x, circles, factor, offset) if has_native(x) else None
 
 
 def _fake_squares(

@@ -64,13 +64,16 @@ def update_rows(
                 write_rows(written, parts)
 
 
+def update_named(
+    update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], rows: Tensor | None, lazy: bool = False
+) -> None:
+    """`in_place` on one parameter: on the rows that are named, or where there are None on all of them."""
+    in_place(update, as_rows(x), as_rows(grad), *_state_as_rows(state), rows=rows, lazy=lazy and rows is None)
+
+
 def _update_alone(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], lazy: bool) -> None:
-    rows = None
-    if grad.is_sparse:
-        rows, grad = grad._indices()[0], grad._values()
-    else:
-        grad = as_rows(grad)
-    in_place(update, as_rows(x), grad, *_state_as_rows(state), rows=rows, lazy=lazy and rows is None)
+    rows = grad._indices()[0] if grad.is_sparse else None
+    update_named(update, x, grad if rows is None else grad._values(), state, rows, lazy)
 
 
 def _state_as_rows(state: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim.optimizer import Optimizer, ParamsT
 
 from unclump.ops.put_on_sphere import find_zeros, put_on_sphere
-from unclump.ops.row_update import update_rows
+from unclump.ops.row_update import update_named, update_rows
 from unclump.optim.groups import Group, check_options, check_point_parameter, check_sparse_gradient, parameter_names
 from unclump.optim.state import Entry, check_state, complete_groups, restored
 
@@ -136,19 +136,35 @@ class SphereOptimizer(Optimizer):
         for x in new:
             self.state[x] = {entry.name: entry.first(x) for entry in self.entries}
 
+    @torch.no_grad()
+    def step_rows(self, x: Tensor, gradient: Tensor, rows: Tensor | None) -> None:
+        """A step of one parameter on the sphere: of all rows, or of those named, by this gradient instead of `x.grad`.
+
+        What `step` does with a sparse gradient of these rows, at less cost; hooks are not called.
+        """
+        group = next(group for group in self.param_groups if any(x is each for each in group["params"]))
+        self._prepare([(group, [x])])
+        update_named(self._rule(group), x, gradient, self._tables(group, x, self.state[x]), rows)
+
     def _update_points(
         self, group: Group, parameters: list[Tensor], gradients: list[Any], states: list[dict[str, Any]]
     ) -> None:
+        tables = [self._tables(group, x, state) for x, state in zip(parameters, states, strict=True)]
+        update_rows(self._rule(group), parameters, gradients, tables, lazy=group.get("lazy", False))
+
+    def _tables(self, group: Group, x: Tensor, state: dict[str, Any]) -> tuple[Tensor | None, ...]:
+        """The state that the rule takes, made at its first use; None for what an option needs that is off."""
         used = [entry for entry in self.entries if entry.option is None or group[entry.option]]
         for entry in used:
-            for x, state in zip(parameters, states, strict=True):
-                if state.get(entry.name) is None:
-                    state[entry.name] = entry.zeros(x)
+            if state.get(entry.name) is None:
+                state[entry.name] = entry.zeros(x)
+        return tuple(state[entry.name] if entry in used else None for entry in self.entries)
+
+    def _rule(self, group: Group) -> "partial[Any]":
+        """The update, with the group's choices."""
         lr = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else float(group["lr"])
         options = {name: group[name] for name in self.choices}
-        update = partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
-        tables = [tuple(state[entry.name] if entry in used else None for entry in self.entries) for state in states]
-        update_rows(update, parameters, gradients, tables, lazy=group.get("lazy", False))
+        return partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
 
 
 def _as_number(lr: Any) -> Any:

@@ -50,11 +50,20 @@ void multiply_rows(const T* x, Index d, const T* packed, Index count, T* product
 // The inner products of all points with all vectors, a row for each vector; and one over the norms, unless null.
 template <class T>
 void coordinates(const T* x, Index n, Index d, const T* vectors, Index count, T* products, T* inverse, Index threads) {
-    if (count <= 2) {
+    if (count == 2) {  // one circle: too few vectors for tiles
         return in_parallel(n, threads, [=](Index start, Index stop) {
             for (Index i = start; i < stop; ++i) {
-                for (Index m = 0; m < count; ++m) products[m * n + i] = dot(x + i * d, vectors + m * d, d);
-                if (inverse != nullptr) inverse[i] = inverse_norm(x + i * d, d);
+                const T *row = x + i * d, *p = vectors, *q = vectors + d;
+                T totals[3];
+                reduce<T, 3>(d, totals, [=](const auto& at, auto& total) {
+                    const auto entry = at(row);
+                    total[0] += entry * at(p);
+                    total[1] += entry * at(q);
+                    total[2] += entry * entry;
+                });
+                products[i] = totals[0];
+                products[n + i] = totals[1];
+                if (inverse != nullptr) inverse[i] = inverse_norm(row, d, totals[2]);
             }
         });
     }
@@ -120,22 +129,12 @@ double sum_in_parts(Index n, Index threads, const Add& add) {
 template <class T>
 class Circle {
   public:
-    Circle(Index n, Index threads)
-        : n_(n),
-          threads_(threads),
-          along_(padded<T>(n)),
-          across_(padded<T>(n)),
-          gaps_(padded<T>(n)),
-          ranks_(n, threads) {
-        clear_end(along_);
-        clear_end(across_);
-    }
+    Circle(Index n, Index threads) : n_(n), threads_(threads), gaps_(padded<T>(n)), ranks_(n, threads) {}
 
+    // The coordinates become the coefficients, times `share`.
     double distance(T* along, T* across, const T* inverse, T share) {
-        std::copy(along, along + n_, along_.get());
-        std::copy(across, across + n_, across_.get());
         const double total = sum_in_parts<T>(n_, threads_, [&](Index i) {
-            const Vector<T> angle = angle_of(load(along_.get() + i), load(across_.get() + i));
+            const Vector<T> angle = angle_of(load_rest(along, i), load_rest(across, i));
             store<T>(gaps_.get() + i, angle);
             return angle;  // zero where there are no more points
         });
@@ -144,41 +143,48 @@ class Circle {
         ranks_.for_each(gaps_.get(), [&](Index rank, Index number) {
             gaps_[number] -= mean + static_cast<T>(2 * rank + 1 - n_) * step;
         });
-        clear_end(gaps_);
-        in_parallel(n_, threads_,
-                    [&](Index start, Index stop) { coefficients(start, stop, inverse, share, along, across); });
         return sum_in_parts<T>(n_, threads_, [&](Index i) {
-            const Vector<T> gap = load(gaps_.get() + i);
+            const Vector<T> gap = load_rest(gaps_.get(), i);
+            put_coefficients(i, gap, inverse, share, along, across);
             return Vector<T>(gap * gap);
         });
     }
 
   private:
-    void coefficients(Index start, Index stop, const T* __restrict inverse, T share, T* __restrict along,
-                      T* __restrict across) const {
-        constexpr T least = std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon();
-        for (Index i = start; i < stop; ++i) {
-            const T a = along_[i] * inverse[i], b = across_[i] * inverse[i], squared = a * a + b * b;
-            const T turn = share * gaps_[i] * inverse[i] / (squared < least ? least : squared);
-            along[i] = -turn * b;
-            across[i] = turn * a;
-        }
+    Vector<T> load_rest(const T* from, Index i) const {
+        if (i + lanes<T> <= n_) return load(from + i);
+        Vector<T> vector = {};
+        for (Index lane = 0; i + lane < n_; ++lane) vector[lane] = from[i + lane];
+        return vector;
     }
 
-    void clear_end(const Buffer<T>& buffer) const { std::fill(buffer.get() + n_, buffer.get() + padded<T>(n_), T(0)); }
+    // Compiled once: inlined into the loops of one thread and of several, the sum of squares could be rounded in two
+    // ways.
+    __attribute__((noinline)) void put_coefficients(Index i, const Vector<T>& gap, const T* inverse, T share, T* along,
+                                                    T* across) const {
+        const Vector<T> least = fill(std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon());
+        const Vector<T> scale = load_rest(inverse, i), a = load_rest(along, i) * scale,
+                        b = load_rest(across, i) * scale;
+        const Vector<T> squared = a * a + b * b;
+        const Vector<T> turn = share * gap * scale / (squared < least ? least : squared), to_p = -turn * b,
+                        to_q = turn * a;
+        const auto bytes = static_cast<std::size_t>(std::min<Index>(lanes<T>, n_ - i)) * sizeof(T);
+        __builtin_memcpy(along + i, &to_p, bytes);
+        __builtin_memcpy(across + i, &to_q, bytes);
+    }
 
     Index n_, threads_;
-    Buffer<T> along_, across_, gaps_;
+    Buffer<T> gaps_;
     Ranks<T> ranks_;
 };
 
-// Half the squared distance to even spacing, averaged over points and circles; coordinates become coefficients. Each
-// thread has as many circles as the others, and all of them work on each that is left.
+// Half the squared distance to even spacing, averaged over points and circles, times a factor; coordinates become
+// coefficients. Each thread has as many circles as the others, and all of them work on each that is left.
 template <class T>
-double even_spacing(T* along, const T* inverse, Index n, Index circles, Index threads) {
+double even_spacing(T* along, const T* inverse, Index n, Index circles, double factor, Index threads) {
     const Index each = circles / threads;
     Buffer<double> squares(circles);
-    const double share = 1 / (static_cast<double>(circles) * static_cast<double>(n));
+    const double share = factor / (static_cast<double>(circles) * static_cast<double>(n));
     const auto measure = [&](Circle<T>& worker, Index circle) {
         T* const here = along + 2 * circle * n;
         squares[circle] = worker.distance(here, here + n, inverse, static_cast<T>(share));
@@ -216,13 +222,15 @@ void combine(const T* coefficients, Index n, const T* vectors, Index count, Inde
     const auto multiply = [&](const T* from, Index step, T* to, Index rows) {
         for (Index slice = 0; slice < slices; ++slice) {
             const Index filled = std::min(width, d - slice * width);
-            tile<tile_rows, 2, T>(
-                from, 1, step, laid_out.get() + slice * count * width, width, count, [&](const auto& sums) {
-                    for (Index row = 0; row < rows; ++row) {
-                        T* const target = to + row * d + slice * width;
-                        __builtin_memcpy(target, sums[row], static_cast<std::size_t>(filled) * sizeof(T));
-                    }
-                });
+            tile<tile_rows, 2, T>(from, 1, step, laid_out.get() + slice * count * width, width, count,
+                                  [&](const auto& sums) {
+                                      T* const first = to + slice * width;
+                                      if (rows == tile_rows && filled == width)
+                                          return store_tile<tile_rows, 2, T>(sums, first, d);
+                                      const auto bytes = static_cast<std::size_t>(filled) * sizeof(T);
+                                      for (Index row = 0; row < rows; ++row)
+                                          __builtin_memcpy(first + row * d, sums[row], bytes);
+                                  });
         }
     };
     in_parallel(whole, threads, [&](Index start, Index stop) {
@@ -243,36 +251,61 @@ void combine_axes(const T* coefficients, Index n, const Index* axes, Index count
     });
 }
 
+template <class T>
+void normalise(T* __restrict x, Index d) {
+    const T inverse = 1 / std::sqrt(dot<T>(x, x, d));
+    for (Index j = 0; j < d; ++j) x[j] *= inverse;
+}
+
+// Pairs of Gaussian vectors become orthonormal.
+template <class T>
+void orthonormalise(T* pairs, Index count, Index d) {
+    for (Index k = 0; k < count; ++k) {
+        T* __restrict p = pairs + 2 * k * d, * __restrict q = p + d;
+        normalise(p, d);
+        normalise(q, d);
+        for (int time = 0; time < 2; ++time) {  // a nearly parallel pair loses orthogonality the first time
+            const T along = dot<T>(p, q, d);
+            for (Index j = 0; j < d; ++j) q[j] -= along * p[j];
+        }
+        normalise(q, d);
+    }
+}
+
 }  // namespace
 
 // Of the circles' vectors, `count` of them, or where these are null of axes by number.
-#define DEFINE(T)                                                                                                     \
-    UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* products, Index n, \
-                                               Index d, Index count, Index threads) {                                 \
-        return guarded([&] {                                                                                          \
-            if (vectors != nullptr) return coordinates<T>(x, n, d, vectors, count, products, nullptr, threads);       \
-            coordinates_on_axes<T>(x, n, d, axes, count, products, nullptr, threads);                                 \
-        });                                                                                                           \
-    }                                                                                                                 \
-    UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* products,         \
-                                                T* value, Index n, Index d, Index count, Index threads) {             \
-        return guarded([&] {                                                                                          \
-            Buffer<T> inverse(n);                                                                                     \
-            if (vectors != nullptr) {                                                                                 \
-                coordinates(x, n, d, vectors, count, products, inverse.get(), threads);                               \
-            } else {                                                                                                  \
-                coordinates_on_axes(x, n, d, axes, count, products, inverse.get(), threads);                          \
-            }                                                                                                         \
-            require_directions(inverse.get(), n);                                                                     \
-            *value = static_cast<T>(even_spacing(products, inverse.get(), n, count / 2, threads));                    \
-        });                                                                                                           \
-    }                                                                                                                 \
-    UNCLUMP_EXPORT int unclump_combine_##T(const T* coefficients, const T* vectors, const Index* axes, T* x, Index n, \
-                                           Index d, Index count, double factor, Index threads) {                      \
-        return guarded([&] {                                                                                          \
-            const T scale = static_cast<T>(factor);                                                                   \
-            if (vectors != nullptr) return combine(coefficients, n, vectors, count, d, scale, x, threads);            \
-            combine_axes(coefficients, n, axes, count, d, scale, x, threads);                                         \
-        });                                                                                                           \
+#define DEFINE(T)                                                                                                      \
+    UNCLUMP_EXPORT int unclump_orthonormalise_##T(T* pairs, Index count, Index d) {                                    \
+        return guarded([&] { orthonormalise(pairs, count, d); });                                                      \
+    }                                                                                                                  \
+    UNCLUMP_EXPORT int unclump_coordinates_##T(const T* x, const T* vectors, const Index* axes, T* products, Index n,  \
+                                               Index d, Index count, Index threads) {                                  \
+        return guarded([&] {                                                                                           \
+            if (vectors != nullptr) return coordinates<T>(x, n, d, vectors, count, products, nullptr, threads);        \
+            coordinates_on_axes<T>(x, n, d, axes, count, products, nullptr, threads);                                  \
+        });                                                                                                            \
+    }                                                                                                                  \
+    UNCLUMP_EXPORT int unclump_even_spacing_##T(const T* x, const T* vectors, const Index* axes, T* products,          \
+                                                T* value, Index n, Index d, Index count, double factor, double offset, \
+                                                Index threads) {                                                       \
+        return guarded([&] {                                                                                           \
+            Buffer<T> inverse(n);                                                                                      \
+            if (vectors != nullptr) {                                                                                  \
+                coordinates(x, n, d, vectors, count, products, inverse.get(), threads);                                \
+            } else {                                                                                                   \
+                coordinates_on_axes(x, n, d, axes, count, products, inverse.get(), threads);                           \
+            }                                                                                                          \
+            require_directions(inverse.get(), n);                                                                      \
+            *value = static_cast<T>(even_spacing(products, inverse.get(), n, count / 2, factor, threads) + offset);    \
+        });                                                                                                            \
+    }                                                                                                                  \
+    UNCLUMP_EXPORT int unclump_combine_##T(const T* coefficients, const T* vectors, const Index* axes, T* x, Index n,  \
+                                           Index d, Index count, double factor, Index threads) {                       \
+        return guarded([&] {                                                                                           \
+            const T scale = static_cast<T>(factor);                                                                    \
+            if (vectors != nullptr) return combine(coefficients, n, vectors, count, d, scale, x, threads);             \
+            combine_axes(coefficients, n, axes, count, d, scale, x, threads);                                          \
+        });                                                                                                            \
     }
 UNCLUMP_FOR_BOTH(DEFINE)

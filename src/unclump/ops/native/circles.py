@@ -11,8 +11,16 @@ from unclump.ops.native import NO_DIRECTION, Loop, empty, failure, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
 
-_COORDINATES, _SPACING = Loop("coordinates", "ppppiiii"), Loop("even_spacing", "pppppiiii")
-_COMBINE = Loop("combine", "ppppiiidi")
+_COORDINATES, _SPACING = Loop("coordinates", "ppppiiii"), Loop("even_spacing", "pppppiiiddi")
+_COMBINE, _ORTHONORMALISE = Loop("combine", "ppppiiidi"), Loop("orthonormalise", "pii")
+
+
+def orthonormalise_(pairs: Float[Tensor, "k 2 d"]) -> Circles:
+    """Great circles of contiguous pairs of Gaussian vectors, in place."""
+    count, _, d = pairs.shape
+    if status := _ORTHONORMALISE[pairs.itemsize](pairs.data_ptr(), count, d):
+        raise failure(status)
+    return pairs
 
 
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
@@ -27,16 +35,16 @@ def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor
 
 
 def even_spacing(
-    x: Float[Tensor, "*sets n d"], circles: Circles
+    x: Float[Tensor, "*sets n d"], circles: Circles, factor: float = 1.0, offset: float = 0.0
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
-    """The objective of `unclump.objectives.sliced`, and the coefficients of its gradient.
+    """The objective of `unclump.objectives.sliced` times a factor, plus an offset; the coefficients of its gradient.
 
     None where a row has no direction.
     """
     *sets, n, d = x.shape
     x, vectors, coefficients = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
-    sizes = n, d, 2 * len(circles), threads(n * len(circles), at_least=_A_THREAD)
+    sizes = n, d, 2 * len(circles), factor, offset, threads(n * len(circles), at_least=_A_THREAD)
     for table, target, value in zip(_each(x, 2), _each(coefficients, 3), _each(values, 0), strict=True):
         status = _SPACING[x.itemsize](table, *_addresses(vectors), target, value, *sizes)
         if status == NO_DIRECTION:

@@ -170,14 +170,7 @@ class KernelSum {
                 if (here.diagonal && column >= start + tile_rows) break;
                 const T* other = columns_.panel((here.column + column) / width);
                 tile<tile_rows, 2, T>(own, 1, width, other, width, d_, [&](const auto& sums) {
-                    T* to = here.entries + start * block_stride + column;
-#pragma GCC unroll 8
-                    for (int row = 0; row < tile_rows; ++row) {
-#pragma GCC unroll 2
-                        for (int part = 0; part < 2; ++part) {
-                            store<T>(to + row * block_stride + part * lanes<T>, sums[row][part]);
-                        }
-                    }
+                    store_tile<tile_rows, 2, T>(sums, here.entries + start * block_stride + column, block_stride);
                 });
             }
         }

@@ -23,18 +23,22 @@ struct Norm {
     }
 };
 
-// One over the norm; where T does not hold it, its largest number; of zeros, zero. One if that is a matter of rounding:
-// so rows that have been projected keep every bit.
+// One over the norm, from its square by `dot`; where T does not hold it, its largest number; of zeros, zero. One if
+// that is a matter of rounding: so rows that have been projected keep every bit.
 template <class T>
-inline T inverse_norm(const T* x, Index d) {
+inline T inverse_norm(const T* x, Index d, T squared) {
     constexpr T tiny = std::numeric_limits<T>::min() * T(1e8), huge = std::numeric_limits<T>::max() * T(1e-8);
-    const T squared = dot(x, x, d);
     if (std::fabs(squared - 1) <= 2 * std::numeric_limits<T>::epsilon()) return 1;
     if (squared > tiny && squared < huge) return 1 / std::sqrt(squared);
     const Norm norm(x, d);
     if (norm.largest == 0) return 0;
     const double inverse = 1 / norm.largest / norm.scaled, most = std::numeric_limits<T>::max();
     return static_cast<T>(inverse > most ? most : inverse);
+}
+
+template <class T>
+inline T inverse_norm(const T* x, Index d) {
+    return inverse_norm(x, d, dot(x, x, d));
 }
 
 // One row: y = x / |x|, and one over the norm.

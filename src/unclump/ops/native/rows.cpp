@@ -1,4 +1,5 @@
 // Steps of Riemannian SGD and Adam on the rows of a table, in place: the formulas and names of ops/update_rules.py.
+#include <deque>
 #include <memory>
 #include <stdexcept>
 
@@ -44,7 +45,7 @@ class Gradients {
     Index count() const { return count_; }
     bool are_all() const { return !different_; }
     Index row(Index k) const { return different_ ? (*different_)[k] : k; }
-    const T* gradient(Index k) const { return (sums_ ? sums_->get() : grad_) + k * d_; }
+    const T* gradient(Index k) const { return from_ ? (*from_)[k] : grad_ + k * d_; }
 
   private:
     // By a table of places, at most half of them taken, where each number looks for itself from its own place on.
@@ -56,30 +57,36 @@ class Gradients {
         Buffer<Index> places(size);
         std::fill(places.get(), places.get() + size, -1);
         different_ = std::make_unique<Buffer<Index>>(named);
-        sums_ = std::make_unique<Buffer<T>>(named * d_);
+        from_ = std::make_unique<Buffer<const T*>>(named);
         count_ = 0;
         for (Index i = 0; i < named; ++i) {
             // Odd, and without a pattern: the high bits of its multiples fall everywhere.
             Index place =
                 static_cast<Index>((static_cast<std::uint64_t>(rows[i]) * 0x9E3779B97F4A7C15u) >> (64 - bits));
             while (places[place] >= 0 && (*different_)[places[place]] != rows[i]) place = (place + 1) & (size - 1);
-            const T* const from = grad_ + i * d_;
             if (places[place] < 0) {
                 places[place] = count_;
                 (*different_)[count_] = rows[i];
-                std::copy(from, from + d_, sums_->get() + count_ * d_);
-                ++count_;
+                (*from_)[count_++] = grad_ + i * d_;
             } else {
-                T* __restrict const to = sums_->get() + places[place] * d_;
-                for (Index j = 0; j < d_; ++j) to[j] += from[j];
+                add(grad_ + i * d_, (*from_)[places[place]]);
             }
         }
+    }
+
+    // The gradient of a row that was named before, to a copy of what it had.
+    void add(const T* more, const T*& gradient) {
+        sums_.emplace_back(d_);
+        T* const sum = sums_.back().get();
+        for (Index j = 0; j < d_; ++j) sum[j] = gradient[j] + more[j];
+        gradient = sum;
     }
 
     const T* grad_;
     Index count_, d_;
     std::unique_ptr<Buffer<Index>> different_;
-    std::unique_ptr<Buffer<T>> sums_;
+    std::unique_ptr<Buffer<const T*>> from_;
+    std::deque<Buffer<T>> sums_;
 };
 
 // Entries of gradients are taken to be no larger, so that sums of their squares do not overflow.

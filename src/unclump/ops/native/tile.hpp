@@ -46,3 +46,13 @@ inline __attribute__((always_inline)) void tile(const T* a, Index a_row, Index a
     }
     use(sums);
 }
+
+// All sums of a tile to rows that are a stride apart.
+template <int rows, int parts, class T>
+inline __attribute__((always_inline)) void store_tile(const Vector<T> (&sums)[rows][parts], T* to, Index stride) {
+#pragma GCC unroll 8
+    for (int row = 0; row < rows; ++row) {
+#pragma GCC unroll 2
+        for (int part = 0; part < parts; ++part) store<T>(to + row * stride + part * lanes<T>, sums[row][part]);
+    }
+}
