@@ -12,6 +12,7 @@ from torch import Tensor
 
 from unclump._checks import check_count
 from unclump.codes import catalogue, code_display
+from unclump.codes.bounds.three_point import three_point
 from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
 from unclump.codes.catalogue.published import Published, published
 from unclump.codes.constructions.exact import ExactCode, exact_code, exact_subset
@@ -159,7 +160,8 @@ def spherical_code(
         bound = Bound(angle, exact.proof) if exact.proof else best_bound(n, d)
         return Code(torch.from_numpy(exact.points), angle, bound.angle, bound.name, exact.proof, exact.name)
     if not must_search and (entry := catalogue.look_up(n, d)) is not None:
-        bound = Bound(entry.record.bound, entry.record.bound_name)
+        recorded = Bound(entry.record.bound, entry.record.bound_name)
+        bound = min(recorded, Bound(three_point(n, d), "Bachoc and Vallentin"), key=lambda bound: bound.angle)
         return _make_code(entry.points, bound, f"catalogue: {entry.record.command}")
     bound = best_bound(n, d)
     solution, source = search(n, d, target=bound.angle, **options)

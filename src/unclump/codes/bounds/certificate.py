@@ -38,6 +38,23 @@ def proves_fewer_points(coefficients: Float[np.ndarray, " terms"], n: int, d: in
     return _is_negative(_to_bernstein(_to_powers(exact, d, Fraction(cosine))))
 
 
+def is_negative_on(powers: list[Fraction], cosine: Fraction) -> bool:
+    """Whether a polynomial, given by the coefficients of powers of t, is proved to be negative on [-1, cosine].
+
+    Example:
+        >>> from unclump.codes.bounds.certificate import is_negative_on
+        >>> quadratic = [Fraction(-1, 3), Fraction(0), Fraction(1)]  # t^2 - 1/3
+        >>> is_negative_on(quadratic, Fraction(1, 2)), is_negative_on([Fraction(-2), *quadratic[1:]], Fraction(1, 2))
+        (False, True)
+    """
+    shifted = [Fraction(0)] * len(powers)  # powers of u, where t = -1 + (1 + cosine) u goes from -1 to the cosine
+    for i, value in enumerate(powers):
+        for j in range(i + 1):
+            shifted[j] += value * math.comb(i, j) * (1 + cosine) ** j * (-1) ** (i - j)
+    common = math.lcm(*(value.denominator for value in shifted))
+    return _is_negative(_to_bernstein([value.numerator * (common // value.denominator) for value in shifted]))
+
+
 def _to_powers(coefficients: list[Fraction], d: int, cosine: Fraction) -> list[int]:
     """A positive multiple of the polynomial in powers of u, where t = -1 + (1 + cosine) u goes from -1 to the cosine.
 

@@ -13,6 +13,7 @@ from unclump.codes.bounds.delsarte import delsarte
 from unclump.codes.bounds.levenshtein import levenshtein
 from unclump.codes.bounds.lines import LINE_BOUNDS
 from unclump.codes.bounds.simplicial import boroczky, fejes_toth
+from unclump.codes.bounds.three_point import three_point
 
 __all__ = [
     "BOUNDS",
@@ -25,6 +26,7 @@ __all__ = [
     "levenshtein",
     "proved_optimal",
     "rankin",
+    "three_point",
     "upper_bound",
 ]
 
@@ -58,6 +60,7 @@ BOUNDS: dict[str, Callable[[int, int], float]] = {
     "Böröczky": boroczky,
     "Levenshtein": levenshtein,
     "Delsarte": delsarte,
+    "Bachoc and Vallentin": three_point,
 }
 
 
@@ -75,8 +78,8 @@ def best_bound(n: int, d: int) -> Bound:
 
     Example:
         >>> from unclump.codes.bounds.upper_bound import best_bound
-        >>> best_bound(12, 3).name, best_bound(120, 4).name, best_bound(240, 8).name, best_bound(25, 4).name
-        ('Fejes Tóth', 'Böröczky', 'Levenshtein', 'Delsarte')
+        >>> [best_bound(n, d).name for n, d in ((12, 3), (120, 4), (240, 8), (41, 5), (10, 4))]
+        ['Fejes Tóth', 'Böröczky', 'Levenshtein', 'Delsarte', 'Bachoc and Vallentin']
     """
     check_count("n", n, at_least=2)
     check_count("d", d, at_least=2)
@@ -111,9 +114,9 @@ def best_line_bound(n: int, d: int) -> Bound:
 def upper_bound(n: int, d: int, *, antipodal: bool = False) -> float:
     """An upper bound on the minimal angle of n points in d dimensions, in radians.
 
-    The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein and Delsarte. All are
-    rounded up, except Rankin's closed form, which is the nearest double. Takes a second or two if the linear program
-    has many terms.
+    The best of the bounds of Rankin, Fejes Tóth (three dimensions), Böröczky (four), Levenshtein, Delsarte, and Bachoc
+    and Vallentin (a table of a few sizes in three to five dimensions). All are rounded up, except Rankin's closed form,
+    which is the nearest double. Takes a second or two if the linear program has many terms.
 
     Args:
         n: Number of points, at least two.
