@@ -46,6 +46,9 @@ def verdict(rule, *runs, seconds=SECONDS, beside=(), **choices):
         ([CLEAR], {}, "confirmed"),
         ([LOST], {}, "refuted"),
         ([VAGUE], {}, "open"),
+        ([[1.0] * 5], {}, "confirmed"),  # starts that agree to the last digit
+        ([[-1.0] * 5], {}, "refuted"),
+        ([[0.0] * 5], {}, "open"),
         ([CLEAR[:4]], {}, "open"),  # five starts where one takes seconds
         ([CLEAR[:3]], {"seconds": MINUTES}, "confirmed"),
         ([CLEAR[:2]], {"seconds": MINUTES}, "open"),
