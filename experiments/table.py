@@ -142,8 +142,12 @@ def lists(found):
 
 
 def versions(found):
-    data = next(iter(found.values()))
-    return "Versions: " + ", ".join(f"{name} {version}" for name, version in data["versions"].items()) + "; one thread."
+    """Of the last run of each file."""
+    used = {}
+    for data in found.values():
+        for name, version in data["versions"].items():
+            used.setdefault(name, set()).add(version)
+    return "Versions: " + ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in used.items()) + "; one thread."
 
 
 def readme(found):
