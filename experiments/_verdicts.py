@@ -179,7 +179,11 @@ def _brief(claim):
     ours = f"; ours: {claim.setting}" if claim.setting else ""
     if claim.brief:
         return f"{claim.brief} ({starts}{ours})."
-    what = f"{claim.evidence.rpartition('. ')[2].rstrip(':')}: " if claim.evidence.endswith(":") else ""
+    what = claim.evidence.rpartition(". ")[2].rstrip(":") if claim.evidence.endswith(":") else ""
+    if len(claim.cases) > 1:
+        extreme = f"{'most' if claim.existential else 'least'} of {len(claim.cases)} cases"
+        what = f"{what}, {extreme}" if what else extreme
+    what = f"{what}: " if what else ""
     return f"{what}{decisive.text(claim.unit, claim.digits)}, {starts}{ours}."
 
 

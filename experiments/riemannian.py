@@ -201,7 +201,7 @@ def claims(rows, raw, tangent, seconds):
     judged = {"seconds": seconds, "unit": "°"}
     energies = [o for o in rows if o.startswith("MHE")]
     yield Claim(
-        "Riemannian optimisation is better for all objectives except KoLeo.",
+        "Riemannian optimisation is better for all objectives of the authors' figure but KoLeo.",
         [Case.of(o, raw[o]) for o in FIGURE if o in rows],
         evidence="Gain in the smallest angle over projected Adam as the authors have it, for the objectives of their "
         "figure:",

@@ -8,6 +8,7 @@ With --check it writes nothing, and fails where they are not what the files say.
 import argparse
 import importlib
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -17,6 +18,12 @@ from _common import FOLDER, markdown
 from _verdicts import RULE
 
 ROOT = Path(__file__).parents[1]
+SOURCE = (
+    "What is said here of what the authors ran is read from their public code, "
+    "[ltl-uva/ledoh-torch](https://github.com/ltl-uva/ledoh-torch) at commit 882a1c1: the loop, its batches, "
+    "optimisers and measures in `examples/bench/bench_simple.py`, the rows of the figure of 24 points in "
+    "`examples/bench/plot_tammes.py`, kernels in `ledoh_torch/pairwise_dispersion.py`, SSW in `ledoh_torch/ssw.py`."
+)
 NAMES = {
     "tammes": "Tammes problem",
     "riemannian": "Riemannian against projected",
@@ -135,8 +142,12 @@ def lists(found):
 
 
 def versions(found):
-    data = next(iter(found.values()))
-    return "Versions: " + ", ".join(f"{name} {version}" for name, version in data["versions"].items()) + "; one thread."
+    """Of the last run of each file."""
+    used = {}
+    for data in found.values():
+        for name, version in data["versions"].items():
+            used.setdefault(name, set()).add(version)
+    return "Versions: " + ", ".join(f"{name} {' and '.join(sorted(of))}" for name, of in used.items()) + "; one thread."
 
 
 def readme(found):
@@ -144,8 +155,10 @@ def readme(found):
         OPENING,
         *markdown(["result", "the paper", "here", "command", "setting", "time"], rows(found)),
         "",
-        "Times are the sum over all runs, on one core of a machine that did other work too.",
+        "Times are the sum over all runs on one core. Those of earlier runs are by the clock, on a machine that did",
+        "other work too; newer ones are the processor's.",
         versions(found),
+        SOURCE,
         "",
         RULE,
         "",
@@ -160,6 +173,8 @@ def page(found):
         "",
         "What the experiments found; `experiments/README.md` has the commands, and [What we found](findings.md) the",
         f"short version. {versions(found)}",
+        "",
+        SOURCE,
         "",
         RULE,
         "",
@@ -193,19 +208,22 @@ def findings(found):
         "",
     ]
     for part, verdicts in PARTS.items():
-        lines += [f"## {part}", ""]
-        for name, data in found.items():
-            chosen = [one for one in data["findings"] if one["headline"] and one["verdict"] in verdicts]
-            shown = f"[{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`"
-            lines += [f"- {sentence(one)} ({shown})" for one in chosen]
+        every = [(name, one) for name, data in found.items() for one in data["findings"] if one["verdict"] in verdicts]
+        chosen = [(name, one) for name, one in every if one["headline"]]
+        lines += [f"## {part}", "", f"{len(chosen)} of {len(every)}; the others are in [Results](results.md).", ""]
+        for name, one in chosen:
+            lines += [f"- {sentence(one)} ([{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`)"]
         lines += [""]
-    return "\n".join([*lines, RULE]).rstrip() + "\n"
+    return "\n".join([*lines, SOURCE, "", RULE]).rstrip() + "\n"
 
 
 def sentence(finding):
-    """The claim, and the first number of its evidence; of an open one the claim alone."""
-    brief = f" {finding['brief']}" if finding["brief"] and finding["verdict"] != "open" else ""
-    return f"**{finding['claim']}**{brief}"
+    """The claim, and the number that decides it; of an open one, why it is open."""
+    if finding["verdict"] == "open":
+        told = re.findall(r"\[([^\[\]]*)\]", finding["evidence"])
+        return f"**{finding['claim']}** Open: {re.sub('^(95 % intervals|no interval), ', '', told[-1])}."
+    brief = finding["brief"]
+    return f"**{finding['claim']}** {brief[:1].upper()}{brief[1:]}".rstrip()
 
 
 def counts(found):

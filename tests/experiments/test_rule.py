@@ -46,6 +46,9 @@ def verdict(rule, *runs, seconds=SECONDS, beside=(), **choices):
         ([CLEAR], {}, "confirmed"),
         ([LOST], {}, "refuted"),
         ([VAGUE], {}, "open"),
+        ([[1.0] * 5], {}, "confirmed"),  # starts that agree to the last digit
+        ([[-1.0] * 5], {}, "refuted"),
+        ([[0.0] * 5], {}, "open"),
         ([CLEAR[:4]], {}, "open"),  # five starts where one takes seconds
         ([CLEAR[:3]], {"seconds": MINUTES}, "confirmed"),
         ([CLEAR[:2]], {"seconds": MINUTES}, "open"),
@@ -139,6 +142,27 @@ def test_the_text_has_intervals_starts_and_setting(rule):
     (found,) = rule.judge([rule.Claim("It is so.", many, seconds=SECONDS)])
     assert "the lowest of 20 cases: case 0 +1.00" in found["evidence"]
     assert "case 19" not in found["evidence"]
+    assert found["brief"] == "least of 20 cases: case 0 +1.00 (+0.90 to +1.10), 5 starts."
+    (found,) = rule.judge([rule.Claim("It is so.", many, SECONDS, existential=True, evidence="Few words. Gain:")])
+    assert found["brief"] == "Gain, most of 20 cases: case 19 +20.00 (+19.90 to +20.10), 5 starts."
+
+
+def test_a_finding_in_one_sentence(rule):
+    """An open one says why, any other the number that decides it."""
+    table = importlib.import_module("table")
+    claims = [
+        rule.Claim("It is so.", [case(rule, CLEAR, "one")], seconds=SECONDS),
+        rule.Claim("It is not.", [case(rule, VAGUE)], seconds=SECONDS, evidence="With [brackets] before:"),
+        rule.Claim("Perhaps.", [case(rule, [1.0])], seconds=SECONDS),
+        rule.Untested("Nobody knows.", "Not run [1 start(s) of another objective]."),
+        rule.Exact("It must be.", True, "By Rankin. More."),
+    ]
+    settled, vague, few, untested, exact = (table.sentence(one) for one in rule.judge(claims))
+    assert settled == "**It is so.** One +1.00 (+0.90 to +1.10), 5 starts."
+    assert vague.startswith("**It is not.** Open: 5 starts; p = 0.5")
+    assert few == "**Perhaps.** Open: 1 start: too few."
+    assert untested == "**Nobody knows.** Open: 1 start(s) of another objective."
+    assert exact == "**It must be.** By Rankin."
 
 
 def test_no_verdict_in_the_results_without_interval_and_starts(rule):
