@@ -20,7 +20,7 @@ from unclump.codes.search.solver import solve
 from unclump.codes.search.spacing import estimate_spacing
 
 SIZES = range(4, 51)
-SEED, RESTARTS, SIMPLE = 1000, 2, 10
+SEED, RESTARTS, SIMPLE = 1000, 3, 10
 GO = np.zeros(1, np.uint8)
 
 
