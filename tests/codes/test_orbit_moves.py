@@ -91,16 +91,16 @@ def test_every_third_restart_searches_within_symmetries():
     assert math.degrees(code.score) == pytest.approx(43.690767107676, abs=1e-9)
 
 
-def test_a_walk_by_overlaps_only_gains():
-    search, generator = CodeSearch(30, 3, 0, None, math.inf), np.random.default_rng(0)
+def test_a_walk_by_overlaps_leaves_a_poor_basin():
+    search, generator = CodeSearch(38, 3, 0, None, math.inf), np.random.default_rng(2)
     code = search.start("random", (4.0, 50, 1e-3), generator, GO)
     search.improve(code, GO, rounds=1)
     before = Candidate(code.points.copy(), code.score)
     search.reduce_overlap(code, 20, generator, GO)
-    assert code.score >= before.score
+    assert math.degrees(before.score) < 34  # a poor start
     assert code.hops >= 100  # five times the patience
     assert code.score == pytest.approx(angle_of_squared_chord(smallest_squared_chord(code.points)), abs=1e-12)
-    assert math.degrees(code.score) == pytest.approx(38.597115954, abs=1e-8)  # the best known
+    assert math.degrees(code.score) == pytest.approx(34.250660672, abs=1e-8)  # the best known
 
 
 def test_most_random_point_groups_consist_of_rotations():
