@@ -1,11 +1,12 @@
-"""What each part of the search for spherical codes finds alone, in equal time.
+"""What each part of the search for spherical codes finds alone, and what the moves find without each, in equal time.
 
-    python benchmarks/code_moves.py --seconds 6
+    python benchmarks/code_moves.py --seconds 3 --processes 2
 
 For every size and every part: a number of seconds of processor time on one thread. Starts of one kind are annealed and
-polished. A move goes on from the best of eight random starts, accepted when the polished angle grows, and begins anew
-after a hundred in vain; the overlap likewise, by what it adds up. The result is the difference of the best angle to
-that of the catalogue, in degrees: zero is as good. Writes results/code_moves.json after every size.
+polished; "orbits" are moved within the symmetry of a random group. A move goes on from the best of eight random starts,
+accepted when the polished angle grows, and begins anew after a hundred in vain; the walk by overlaps likewise. The
+result is the difference of the best angle to that of the catalogue, in degrees: zero is as good. Writes
+results/code_moves.json after every size, and goes on where it was stopped.
 """
 
 import argparse
@@ -13,17 +14,19 @@ import json
 import math
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 
 import numpy as np
 
 from unclump.codes import catalogue
 from unclump.codes.search.moves import MOVES, move
+from unclump.codes.search.orbits import random_orbits
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.restart import CodeSearch
 from unclump.codes.search.starts import START_KINDS
 
-SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (111, 3), (120, 3), (50, 4), (45, 5))
+SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (120, 3), (136, 3), (50, 4), (45, 5))
 PATIENCE = 100
 GO = np.zeros(1, np.uint8)
 SOFT, SHARP = (4.0, 50, 1e-3), (64.0, 50, 1e-3)
@@ -55,6 +58,13 @@ class Trial:
             best = max(best, self.start(kind).score)
         return best
 
+    def orbits(self):
+        best = 0.0
+        while not self.is_over:
+            orbits = random_orbits(self.search.n, self.search.d, self.generator)
+            best = max(best, self.search.search_orbits(orbits, self.generator, GO).score)
+        return best
+
     def moves(self, step, *, overlap=False):
         """Moves by `step` from random starts, or, if it is None, only the overlap reduced."""
         best = 0.0
@@ -71,27 +81,47 @@ class Trial:
         return best
 
 
+def move_without(left_out):
+    """Any of the moves but one."""
+    others = [step for step in MOVES if step is not left_out]
+    return lambda x, generator: others[generator.integers(len(others))](x, generator)
+
+
 PARTS: dict[str, Callable[[Trial], float]] = {
     **{f"starts: {kind}": lambda trial, kind=kind: trial.starts(kind) for kind in START_KINDS},
+    "orbits": Trial.orbits,
     **{f"move: {step.__name__}": lambda trial, step=step: trial.moves(step) for step in MOVES},
     "all moves": lambda trial: trial.moves(move),
+    **{f"all but: {step.__name__}": lambda trial, step=step: trial.moves(move_without(step)) for step in MOVES},
     "overlap": lambda trial: trial.moves(None, overlap=True),
     "overlap, then all moves": lambda trial: trial.moves(move, overlap=True),
 }
 
 
+def measure(n, d, seconds):
+    """The difference of each part's best angle to that of the catalogue, in degrees."""
+    known = catalogue.read(catalogue.SHIPPED, n, d).record.angle
+    return {name: math.degrees(part(Trial(n, d, seconds)) - known) for name, part in PARTS.items()}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=6.0)
+    parser.add_argument("--seconds", type=float, default=3.0)
+    parser.add_argument("--processes", type=int, default=1, help="sizes that are measured at the same time")
     parser.add_argument("--output", type=Path, default=Path("results/code_moves.json"))
     chosen = parser.parse_args()
-    rows = {name: {} for name in PARTS}
-    for n, d in SIZES:
-        known = catalogue.read(catalogue.SHIPPED, n, d).record.angle
-        for name, part in PARTS.items():
-            rows[name][f"{n} in {d}-D"] = math.degrees(part(Trial(n, d, chosen.seconds)) - known)
-            print(f"{n} in {d}-D  {name:<28}{rows[name][f'{n} in {d}-D']:+.2e}", flush=True)
-        chosen.output.write_text(json.dumps({"seconds": chosen.seconds, "rows": rows}, indent=1) + "\n")
+    found = json.loads(chosen.output.read_text()) if chosen.output.exists() else {}
+    if found and (found["seconds"] != chosen.seconds or list(found["rows"]) != list(PARTS)):
+        raise SystemExit(f"{chosen.output} is of other parts or seconds: remove it")
+    rows = found.get("rows") or {name: {} for name in PARTS}
+    missing = [(n, d) for n, d in SIZES if f"{n} in {d}-D" not in next(iter(rows.values()))]
+    with ProcessPoolExecutor(chosen.processes) as pool:
+        running = {pool.submit(measure, n, d, chosen.seconds): f"{n} in {d}-D" for n, d in missing}
+        for future in as_completed(running):
+            for name, off in future.result().items():
+                rows[name][running[future]] = off
+                print(f"{running[future]}  {name:<28}{off:+.2e}", flush=True)
+            chosen.output.write_text(json.dumps({"seconds": chosen.seconds, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import unclump as uc
 from unclump import cli
 from unclump.cli import code, main, measure, parser, place, report, spread
 from unclump.cli._files import OBJECTIVES
+from unclump.codes import catalogue
 
 
 def test_a_code_is_told_with_its_angle_bound_and_proof(capsys):
@@ -62,6 +63,16 @@ def test_an_improvement_is_kept_and_found_the_next_time(tmp_path, monkeypatch, c
     assert str(tmp_path) in capsys.readouterr().err
     assert main([*size, "--improve", "--restarts", "1", "--quiet"]) == 0
     assert "not better" in capsys.readouterr().err
+
+
+def test_improved_lines_are_kept_with_their_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("UNCLUMP_CATALOGUE", str(tmp_path))
+    lines = ["code", "5", "4", "--lines", "--quiet"]
+    assert main([*lines, "--improve", "--restarts", "1"]) == 0
+    assert str(tmp_path) in capsys.readouterr().err
+    entry = catalogue.read(tmp_path, 5, 4, antipodal=True)
+    assert math.cos(entry.record.angle) == pytest.approx(1 / 4, abs=1e-12)
+    assert entry.record.command == "unclump code 5 4 --lines --fresh --seed 0 --restarts 1"
 
 
 @pytest.mark.parametrize(

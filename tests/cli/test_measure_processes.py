@@ -19,7 +19,7 @@ SIZES = {"uneven": (500, 90, 210), "empty": (300, 500), "one": (800,), "few": (3
 
 
 def torchrun(*program):
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "unclump"]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m"]
     return subprocess.run(
         [*command, *program], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=200, check=False
     )
@@ -116,7 +116,7 @@ def test_processes_print_what_one_does_and_stop_together(processes, shards, caps
 @pytest.mark.deep  # as what is refused above, in one launch
 def test_a_shard_that_is_missing_ends_a_real_launch_with_one_message(shards):
     parts = [str(shards / f"uneven-{number}.safetensors") for number in (0, 1, 9)]
-    done = torchrun("measure", *parts)
+    done = torchrun("unclump", "measure", *parts)
     said = [line for line in done.stderr.splitlines() if line.startswith("unclump measure:")]
     assert len(said) == 1
     assert "uneven-9.safetensors: no such file or directory (process 1 of 2)" in said[0]
@@ -134,7 +134,7 @@ def test_a_shard_that_is_missing_ends_a_real_launch_with_one_message(shards):
 )
 def test_a_process_that_runs_out_of_memory_ends_all(rank, said, shards):
     parts = [str(path) for path in sorted(shards.glob("uneven-*"))]
-    done = launch(2, ROOT, "tests.rank_out_of_memory", rank, "measure", *parts, "--sample", "300")
+    done = torchrun("tests.rank_out_of_memory", rank, "measure", *parts, "--sample", "300")
     beginning = "unclump measure: "
     lines = {line.removeprefix(beginning) for line in done.stderr.splitlines() if line.startswith(beginning)}
     waiting = "another process ended: it says why, or was killed, as for want of memory"
@@ -146,7 +146,7 @@ def test_a_process_that_runs_out_of_memory_ends_all(rank, said, shards):
 
 def test_a_real_launch_prints_once(shards):
     parts = [str(path) for path in sorted(shards.glob("uneven-*"))]
-    done = torchrun("measure", *parts, "--sample", "300")
+    done = torchrun("unclump", "measure", *parts, "--sample", "300")
     assert done.returncode == 0, done.stderr[:3000]
     assert done.stdout.count("rows x") == 1
     assert done.stdout.startswith("800 rows x 12 dimensions, float32\n")

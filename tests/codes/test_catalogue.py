@@ -11,6 +11,7 @@ import pytest
 from unclump.codes import catalogue, spherical_code
 from unclump.codes.catalogue import CatalogueError, Record
 from unclump.codes.constructions.exact import exact_code
+from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.verify import minimal_angle
 
 
@@ -164,3 +165,42 @@ def test_the_index_is_readable_by_people():
         first = next(iter(json.loads(archive.read("index.json")).items()))
     assert first[0] == "15"
     assert math.degrees(first[1]["angle"]) == pytest.approx(53.657850129933, abs=1e-11)
+
+
+def test_lines_have_a_catalogue_of_their_own(folder):
+    x = random_code(9, 3)
+    x[0] = -(x[1] + 0.1 * x[2]) / np.linalg.norm(x[1] + 0.1 * x[2])  # as a line, close to another
+    angle = minimal_angle(np.concatenate([x, -x]))
+    assert angle < minimal_angle(x)
+    claims = Record(angle, 3.0, "Welch", 0, "lines")
+    assert catalogue.save_if_better(folder, x, claims, antipodal=True)
+    assert not catalogue.save_if_better(folder, x, claims, antipodal=True)
+    assert catalogue.read(folder, 9, 3) is None
+    assert catalogue.read(folder, 9, 3, antipodal=True).record == claims
+    rewrite(folder / "lines/3.zip", damage("index.json", repr(angle).encode(), repr(minimal_angle(x)).encode()))
+    with pytest.warns(UserWarning, match="the index says"):
+        assert catalogue.read(folder, 9, 3, antipodal=True) is None
+
+
+LINES = catalogue.read_index(catalogue.path_of(catalogue.SHIPPED, 3, antipodal=True))
+
+
+def test_shipped_lines_have_their_angles_and_more_are_not_farther_apart():
+    codes = {n: spherical_code(n, 3, antipodal=True) for n in range(4, 51)}
+    assert set(LINES) == {n for n, code in codes.items() if code.source.startswith("catalogue: unclump code ")}
+    assert {n for n in codes if n not in LINES} == {n for n in codes if exact_lines(n, 3) is not None}
+    for n, record in LINES.items():
+        x = codes[n].points.numpy()
+        cosines = np.abs(x @ x.T)
+        np.fill_diagonal(cosines, 0)
+        assert math.acos(cosines.max()) == pytest.approx(record.angle, abs=1e-9)
+        assert codes[n].min_angle <= codes[n].upper_bound + 1e-12
+    assert [n for n in range(4, 50) if codes[n + 1].min_angle > codes[n].min_angle + 1e-12] == []
+
+
+def test_the_users_own_lines_count_where_they_are_better(folder):
+    shipped = catalogue.read(catalogue.SHIPPED, 9, 3, antipodal=True)
+    claims = Record(shipped.record.angle + 5e-13, 3.0, "Welch", 1, "unclump code 9 3 --lines, mine")
+    assert catalogue.save_if_better(folder, shipped.points[::-1], claims, antipodal=True)
+    assert spherical_code(9, 3, antipodal=True).source == "catalogue: unclump code 9 3 --lines, mine"
+    assert spherical_code(9, 3, antipodal=True, restarts=1).source.startswith("search")

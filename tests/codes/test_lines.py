@@ -117,6 +117,8 @@ def test_antipodal_orbits_come_in_opposite_pairs():
     half = one_of_each_pair(elements @ np.array([0.1, 0.5, 0.8]))
     assert len(half) == 24
     assert (half @ half.T).min() > -0.999
+    pole = np.array([[0.0, 0, 1]])
+    np.testing.assert_array_equal(one_of_each_pair(np.concatenate([pole, -pole, -pole, pole])), [[0, 0, 1], [0, 0, -1]])
 
 
 def test_contacts_are_those_of_lines():

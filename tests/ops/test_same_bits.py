@@ -214,6 +214,7 @@ OPERATIONS = {
         lambda c, circles: circle_loops.combine(c, circles, D, 0.3),
         [table(10, N, seed=2).view(1, 5, 2, N), CIRCLES],
     ),
+    "orthonormalise": (lambda pairs: circle_loops.orthonormalise_(pairs.clone()), [table(10, D, seed=4).view(5, 2, D)]),
     "sgd": (partial(sgd, threads=2), [unit(N, D), GRAD, MOMENTS[0]]),
     "adam": (partial(adam, threads=2), [unit(N, D), GRAD, *MOMENTS]),
     "count_chords": (lambda x: chords.count_chords(x, 0.0, 4.0, 64), [SPREAD]),

@@ -47,8 +47,6 @@ def run(args: argparse.Namespace) -> None:
     from unclump._text import sanitise
 
     _check_output(args.output)
-    if args.lines and args.improve:
-        raise ValueError("expected --improve without --lines, got both; the catalogue has no lines: drop one")
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
     if args.output is not None:
@@ -118,7 +116,7 @@ def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
     from unclump.codes import catalogue
 
     n, d = code.points.shape
-    known = catalogue.look_up(n, d)
+    known = catalogue.look_up(n, d, antipodal=args.lines)
     if known is not None and known.record.angle >= code.min_angle:
         return ""
     budget = "".join(
@@ -126,10 +124,11 @@ def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
         for name in ("restarts", "time_limit", "init")
         if (value := getattr(args, name)) is not None
     )
-    command = f"unclump code {n} {d} --fresh --seed {args.seed}{budget}"
+    command = f"unclump code {n} {d}{' --lines' if args.lines else ''} --fresh --seed {args.seed}{budget}"
     record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command, catalogue.today())
     folder = catalogue.user_folder()
-    return folder if catalogue.save_if_better(folder, code.points.numpy(), record) else ""
+    is_kept = catalogue.save_if_better(folder, code.points.numpy(), record, antipodal=args.lines)
+    return folder if is_kept else ""
 
 
 def _plot(code: "Code", path: Path) -> None:

@@ -15,7 +15,7 @@ from unclump.codes import catalogue, code_display
 from unclump.codes.bounds.three_point import three_point
 from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
 from unclump.codes.catalogue.published import Published, published
-from unclump.codes.constructions.exact import ExactCode, exact_code, exact_subset
+from unclump.codes.constructions.exact import exact_code, exact_subset
 from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.search.solver import Solution, minimal_energy, solve
 from unclump.codes.symmetry import Symmetry, symmetry
@@ -134,7 +134,7 @@ def spherical_code(
         init: Start of the search: "random", "symmetric", "antipodal", "blocks", or points of shape (n, d) to improve.
         kernel: Minimise the energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is Thomson's problem.
         fresh: Search even if a closed form or a catalogue entry exists.
-        antipodal: Lines through the origin instead, where x and -x are one: closed forms and search, no catalogue.
+        antipodal: Lines through the origin instead, where x and -x are one.
         progress: Show a progress bar with the best angle so far.
 
     Example:
@@ -149,7 +149,8 @@ def spherical_code(
     if antipodal:
         if kernel is not None:
             raise ValueError("expected no kernel for lines (antipodal=True), got one; lines have no energies yet")
-        return _line_code(n, d, None if fresh else exact_lines(n, d), options)
+        must_search = restarts is not None or time_limit is not None or init is not None
+        return _line_code(n, d, options, fresh=fresh, from_catalogue=not must_search)
     if kernel is not None:
         lowest = minimal_energy(n, d, kernel, **options)  # type: ignore[arg-type]
         source = f"least energy of {kernel!r}, {_describe_search(lowest)}"
@@ -168,18 +169,21 @@ def spherical_code(
     return _make_code(solution.points, bound, source)
 
 
-def _line_code(n: int, d: int, exact: ExactCode | None, options: dict[str, Any]) -> Code:
-    """Lines in closed form, or by search."""
-    bound = best_line_bound(n, d)
-    if exact is None:
-        solution = solve(n, d, target=bound.angle, antipodal=True, **options)
-        angle = minimal_angle(_both_directions(solution.points))
-        proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
-        points, source = solution.points, _describe_search(solution)
+def _line_code(n: int, d: int, options: dict[str, Any], *, fresh: bool, from_catalogue: bool) -> Code:
+    """Lines in closed form, of the catalogue, or by search."""
+    if not fresh and (exact := exact_lines(n, d)) is not None:
+        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(_both_directions(exact.points))
+        proof = exact.proof
+        return Code(torch.from_numpy(exact.points), angle, angle, proof, proof, exact.name, antipodal=True)
+    if not fresh and from_catalogue and (entry := catalogue.look_up(n, d, antipodal=True)) is not None:
+        points, source = entry.points, f"catalogue: {entry.record.command}"
+        bound = Bound(entry.record.bound, entry.record.bound_name)
     else:
-        points, source, proof = exact.points, exact.name, exact.proof
-        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(_both_directions(points))
-        bound = Bound(angle, proof)
+        bound = best_line_bound(n, d)
+        solution = solve(n, d, target=bound.angle, antipodal=True, **options)
+        points, source = solution.points, _describe_search(solution)
+    angle = minimal_angle(_both_directions(points))
+    proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
     return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, antipodal=True)
 
 

@@ -3,6 +3,8 @@
 One zip archive per dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, its upper bound, the
 seed and command that found it, and the day. The package ships a catalogue; codes that a user improves go to the user's
 folder, and the better of the two is used. An entry whose points do not have the angle stated in the index is ignored.
+Codes of lines through the origin are in the folder `lines` of each catalogue: a direction of every line, and the angle
+of lines.
 """
 
 import datetime
@@ -22,6 +24,7 @@ from unclump._atomic_write import replace_file
 from unclump.codes.verify import minimal_angle
 
 SHIPPED = Path(__file__).parent
+LINES = "lines"  # the folder of lines in a catalogue
 _INDEX = "index.json"
 _ANGLE_TOLERANCE = 1e-12  # radians between the angle of the points and that in the index
 
@@ -63,19 +66,30 @@ def user_folder() -> Path:
     return Path(override) if override else data / "unclump" / "codes"
 
 
-def look_up(n: int, d: int) -> Entry | None:
-    """The better of the shipped code and the user's, or None if there is neither.
+def look_up(n: int, d: int, *, antipodal: bool = False) -> Entry | None:
+    """The better of the shipped code and the user's, or None if there is neither; of points, or of lines.
 
     Raises:
         CatalogueError: If a file is not a catalogue or is truncated.
     """
-    entries = [entry for folder in (SHIPPED, user_folder()) if (entry := read(folder, n, d)) is not None]
+    read_from = (read(folder, n, d, antipodal=antipodal) for folder in (SHIPPED, user_folder()))
+    entries = [entry for entry in read_from if entry is not None]
     return max(entries, key=lambda entry: entry.record.angle, default=None)
 
 
-def read(folder: Path, n: int, d: int) -> Entry | None:
+def path_of(folder: Path, d: int, *, antipodal: bool = False) -> Path:
+    """The file of the codes in d dimensions in a folder."""
+    return (folder / LINES if antipodal else folder) / f"{d}.zip"
+
+
+def angle_of(points: Float[np.ndarray, "n d"], *, antipodal: bool = False) -> float:
+    """The smallest angle of points, or of lines given by a direction each."""
+    return minimal_angle(np.concatenate([points, -points]) if antipodal else points)
+
+
+def read(folder: Path, n: int, d: int, *, antipodal: bool = False) -> Entry | None:
     """The code of n points in d dimensions in a folder, or None if it is missing or damaged."""
-    path = folder / f"{d}.zip"
+    path = path_of(folder, d, antipodal=antipodal)
     if not path.exists():
         return None
     records = read_index(path)
@@ -90,7 +104,7 @@ def read(folder: Path, n: int, d: int) -> Entry | None:
     if points.shape != (n, d) or points.dtype != np.float64 or not np.isfinite(points).all():
         _warn(path, n, f"its points are {points.dtype} of shape {points.shape}")
         return None
-    angle = minimal_angle(points)
+    angle = angle_of(points, antipodal=antipodal)
     if not math.isclose(angle, records[n].angle, rel_tol=0, abs_tol=_ANGLE_TOLERANCE):
         _warn(path, n, f"its points have the angle {angle!r}, the index says {records[n].angle!r}")
         return None
@@ -111,12 +125,12 @@ def read_index(path: Path) -> dict[int, Record]:
         ) from error
 
 
-def save_if_better(folder: Path, points: Float[np.ndarray, "n d"], record: Record) -> bool:
+def save_if_better(folder: Path, points: Float[np.ndarray, "n d"], record: Record, *, antipodal: bool = False) -> bool:
     """Save a code to a folder unless its catalogue has one as good; return whether it was saved."""
     n, d = points.shape
-    path = folder / f"{d}.zip"
+    path = path_of(folder, d, antipodal=antipodal)
     records = read_index(path)
-    current = read(folder, n, d) if n in records else None
+    current = read(folder, n, d, antipodal=antipodal) if n in records else None
     if current is not None and current.record.angle >= record.angle - _ANGLE_TOLERANCE:
         return False
     members = {}

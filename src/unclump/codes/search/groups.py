@@ -47,10 +47,14 @@ def rounded(a: np.ndarray) -> bytes:
 
 
 def random_group(n: int, d: int, generator: np.random.Generator) -> Group:
-    """A random nontrivial group of at most n elements; in three dimensions a point group, small ones more often."""
+    """A random nontrivial group of at most n elements; in three dimensions a point group.
+
+    Small ones are more frequent, and those of rotations, which most of the best symmetric codes have.
+    """
     if d == 3:
         orders = np.array([len(point_group(name).elements) for name in AXIAL + POLYHEDRAL])
-        weights = (orders <= n) / np.sqrt(orders)
+        is_proper = np.array([name[0] != "S" and name[-1] not in "hvd" for name in AXIAL + POLYHEDRAL])
+        weights = np.where(is_proper, 6, 1) * (orders <= n) / np.sqrt(orders)
         return point_group(str(generator.choice(AXIAL + POLYHEDRAL, p=weights / weights.sum())))
     first = _random_generator(n, d, generator)
     second = _random_generator(n, d, generator)

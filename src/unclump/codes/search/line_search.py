@@ -1,4 +1,4 @@
-"""One restart of the search for lines: several starts, the best of them polished, and moves while they improve."""
+"""One restart of the search for lines: starts or symmetries, the best one polished, and moves while they improve."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from jaxtyping import Float
 from unclump.codes.search.groups import Group
 from unclump.codes.search.loops import Flag, Points, anneal_orbits, polish, smallest_squared_chord
 from unclump.codes.search.moves import lines_into_holes, shake
+from unclump.codes.search.orbit_moves import promising_orbits
 from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.restart import CHEAP, TARGET_TOLERANCE, effort, polish_cost
@@ -17,6 +18,7 @@ from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacin
 _SHARPEST, _ITERATIONS, _TOLERANCE = 2048.0, 50, 1e-3
 _REACH, _STEPS = 1.25, 50
 _WORTH_POLISHING = 0.997
+_SYMMETRIC_PATIENCE = 40
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class LineSearch:
         work = effort(2 * self.n, self.d, number)
         best = Candidate(np.empty((0, 0)), -1.0)
         for index in range(work.starts):
-            trial = self._start(index, number, generator, flag)
+            if self.init is None and number % 3 == 2:
+                trial = self._search_orbits(generator, flag)
+            else:
+                trial = self._start(index, number, generator, flag)
             best.starts += 1
             if trial.score > best.score:
                 best.points, best.score = trial.points, trial.score
@@ -69,6 +74,16 @@ class LineSearch:
         anneal_orbits(orbits, 4.0, _SHARPEST, _ITERATIONS, _TOLERANCE, estimate_spacing(2 * self.n, self.d), flag)
         return self._anneal(one_of_each_pair(orbits.points), 512.0, flag)
 
+    def _search_orbits(self, generator: np.random.Generator, flag: Flag) -> Candidate:
+        """The best that moves of orbits find within the symmetry of a random group that contains -1."""
+        best = Candidate(np.empty((0, 0)), -1.0)
+        orbits = random_orbits(2 * self.n, self.d, generator, antipodal=True)
+        for found in promising_orbits(orbits, _SYMMETRIC_PATIENCE, generator, flag):
+            lines = self._anneal(one_of_each_pair(found.points), _SHARPEST, flag)
+            self._polish(lines, flag)
+            best = max(best, lines, key=lambda code: code.score)
+        return best
+
     def _anneal(self, x: Points, softest: float, flag: Flag) -> Candidate:
         """Anneal the 2 n points, as orbits of two."""
         both = np.stack([np.eye(self.d), -np.eye(self.d)])
@@ -84,7 +99,11 @@ class LineSearch:
 
 
 def one_of_each_pair(x: Points) -> Float[np.ndarray, "m d"]:
-    """One of each two opposite points."""
-    partner = (x @ x.T).argmin(axis=1)
-    half: Float[np.ndarray, "m d"] = x[np.arange(len(x)) < partner]
+    """One of each two opposite points; points may coincide, with as many opposite."""
+    cosines, kept = x @ x.T, []
+    for i in range(len(x)):
+        if cosines[i, i] < 2:
+            kept.append(i)
+            cosines[:, [i, cosines[i].argmin()]] = 2  # beyond all cosines: neither is taken again
+    half: Float[np.ndarray, "m d"] = x[kept]
     return half

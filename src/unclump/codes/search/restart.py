@@ -1,5 +1,6 @@
 """One restart of the solver: several starts, the best of them polished, and moves from it while they improve."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,7 +17,8 @@ from unclump.codes.search.loops import (
     smallest_squared_chord,
 )
 from unclump.codes.search.moves import move, overlapping_into_holes
-from unclump.codes.search.orbits import random_orbits
+from unclump.codes.search.orbit_moves import promising_orbits
+from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
@@ -41,6 +43,10 @@ CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, 
 
 _OVERLAP_MARGIN = 1.002  # squared target distance, of the best so far
 _OVERLAP_ITERATIONS, _OVERLAP_TOLERANCE = 300, 1e-3  # the tolerance is relative to the overlap before the move
+_OVERLAP_RISE = 0.1  # the mean part by which it may rise in a move
+_OVERLAP_PATIENCE = 5  # moves in vain, in units of those of the angle: they cost less
+_NEAR_LEAST = 1.3  # of the least overlap: worth a look at the angle
+_SYMMETRIC_PATIENCE = 40
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,8 @@ class Effort:
 def effort(n: int, d: int, number: int = 0) -> Effort:
     """Enough to find the best known codes in 3-D up to 60 points, less if a start takes seconds or nothing is compiled.
 
-    Restarts alternate: many starts and few moves find symmetric codes, few starts and many moves the others.
+    Restarts take turns: many starts and few moves; few starts, and many moves of a point or a cap; few groups, and many
+    moves of orbits.
     """
     size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about a millisecond
     many, few = (64, 8) if size < 10 else (16, 4)
@@ -63,7 +70,7 @@ def effort(n: int, d: int, number: int = 0) -> Effort:
     if not has_native():
         many, few, patience = 8, 2, max(4, patience // 8)
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
-    return Effort(many, patience // 4, restarts) if number % 2 == 0 else Effort(few, patience, restarts)
+    return Effort(many, patience // 4, restarts) if number % 3 == 0 else Effort(few, patience, restarts)
 
 
 @dataclass(frozen=True)
@@ -79,11 +86,14 @@ class CodeSearch:
     def __call__(self, number: int, flag: Flag, report: Report) -> Candidate:
         """Run restart `number`; the flag ends it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
-        best = self._best_start(number, generator, flag)
+        if self.init is None and number % 3 == 2:
+            best = self._best_symmetric(number, generator, flag, report)
+        else:
+            best = self._best_start(number, generator, flag)
         self.improve(best, flag, rounds=_ROUNDS)
         report(best.score)
         patience = effort(self.n, self.d, number).patience
-        if number % 2 == 1:
+        if number % 3 == 1:
             self.reduce_overlap(best, patience, generator, flag)
             report(best.score)
         idle = 0
@@ -145,29 +155,73 @@ class CodeSearch:
             self.improve(trial, flag, rounds=_ROUNDS)
         return is_better
 
-    def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
-        """Moves into holes, accepted if they reduce the overlap at a distance that is a little too large.
+    def _best_symmetric(self, number: int, generator: np.random.Generator, flag: Flag, report: Report) -> Candidate:
+        """The best of searches within the symmetry of random groups."""
+        best = Candidate(np.empty((0, 0)), -1.0)
+        while best.starts < effort(self.n, self.d, number).starts and (not flag[0] or best.starts == 0):
+            code = self.search_orbits(random_orbits(self.n, self.d, generator), generator, flag)
+            best.starts, best.hops = best.starts + 1, best.hops + code.hops
+            if code.score > best.score:
+                best.points, best.score = code.points, code.score
+                report(best.score)
+            if best.score >= self.target - TARGET_TOLERANCE:
+                break
+        return best
 
-        The overlap adds up what is wrong anywhere, where the smallest angle is that of the worst place alone.
+    def search_orbits(self, orbits: Orbits, generator: np.random.Generator, flag: Flag) -> Candidate:
+        """Moves of orbits within their symmetry; whatever is near the best is polished without, which may break it."""
+        best = Candidate(np.empty((0, 0)), -1.0)
+        for found in promising_orbits(orbits, _SYMMETRIC_PATIENCE, generator, flag):
+            code = Candidate(found.points, 0.0)
+            self._anneal(code, (_SHARPEST, *_AFTER_ORBITS[1:]), flag)
+            self.improve(code, flag, rounds=1)
+            best.hops += 1
+            if code.score > best.score:
+                best.points, best.score = code.points, code.score
+        return best
+
+    def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
+        """A walk that lowers the overlap at a distance a little too large, and looks at the angle where it is low.
+
+        The overlap adds up what is wrong anywhere, where the smallest angle is that of the worst place alone. It may
+        rise in a move, by a tenth on average, so that the walk leaves a basin again.
         """
+        x = best.points.copy()
         while not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             square = _OVERLAP_MARGIN * smallest_squared_chord(best.points)
-            settings = square, _OVERLAP_ITERATIONS
-            x = best.points.copy()
-            overlap, idle = minimise_overlap(x, *settings, 0.0, flag), 0
-            while idle < patience and not flag[0]:
-                trial = overlapping_into_holes(x, square, generator)
-                trial_overlap = minimise_overlap(trial, *settings, _OVERLAP_TOLERANCE * overlap, flag)
+            overlap = self._overlap(x, square, 0.0, flag)
+            least, idle, known = overlap, 0, set[int]()
+            code = None
+            while idle < _OVERLAP_PATIENCE * patience and not flag[0]:
+                step = overlapping_into_holes(x, square, generator) if generator.random() < 0.5 else move(x, generator)
+                trial_overlap = self._overlap(step, square, _OVERLAP_TOLERANCE * overlap, flag)
                 best.hops += 1
                 idle += 1
-                if trial_overlap < overlap * (1 - 1e-6):
-                    x, overlap, idle = trial, trial_overlap, 0
-            code = Candidate(x, 0.0)
-            self._anneal(code, _AFTER_ORBITS, flag)
-            self.improve(code, flag, rounds=_ROUNDS)
-            if code.score <= best.score + 1e-12:
+                is_same = math.isclose(trial_overlap, overlap, rel_tol=1e-3)
+                if is_same or trial_overlap > overlap * (1 + _OVERLAP_RISE * generator.exponential()):
+                    continue
+                x, overlap = step, trial_overlap
+                if overlap < least * (1 - 1e-4):
+                    least, idle = overlap, 0
+                basin = round(1e3 * math.log(max(overlap, 1e-300)))
+                if overlap < _NEAR_LEAST * least and basin not in known:
+                    known.add(basin)
+                    code = self._better_angle(x, best, flag)
+                    if code is not None:
+                        break
+            if code is None:
                 return
-            best.points, best.score = code.points, code.score
+            best.points, best.score, x = code.points, code.score, code.points.copy()
+
+    def _overlap(self, x: Points, square: float, tolerance: float, flag: Flag) -> float:
+        overlap = minimise_overlap(x, square, _OVERLAP_ITERATIONS, tolerance, flag)
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        return overlap
+
+    def _better_angle(self, x: Points, best: Candidate, flag: Flag) -> Candidate | None:
+        """The code near these points, if its angle is larger than that of the best."""
+        code = Candidate(x.copy(), 0.0)
+        return code if self.follow(code, best, _AFTER_ORBITS, flag) else None
 
     def _anneal(self, code: Candidate, schedule: Schedule, flag: Flag) -> None:
         softest, iterations, tolerance = schedule
