@@ -310,6 +310,7 @@ LIMITED = """
 import resource, signal, sys
 from unclump.cli import main
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+sys.dont_write_bytecode = True  # which Python would cut short, too, for every program after this one
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 sys.exit(main(sys.argv[1:]))
 """

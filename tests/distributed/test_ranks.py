@@ -16,7 +16,7 @@ from tests.sharded_optimisers import OPTIMISERS, WORDS, alone, load, optimiser, 
 from unclump.distributed.ranks import Alone
 
 ROOT = Path(__file__).parents[2]
-NUMBERS = "objectives,company,sets,balanced,neighbours,measures,training,dtensor"
+NUMBERS = "objectives,company,sets,zero_rows,balanced,neighbours,measures,training,dtensor"
 OF_OPTIMISERS = "sphere_fsdp,sphere_shards,sphere_checkpoint"
 
 

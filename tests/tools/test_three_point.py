@@ -123,9 +123,9 @@ def test_another_constant_brings_a_larger_slack_and_no_lower_bound(shift, peters
 
 
 def test_the_threshold_is_petersens_angle():
-    """Ten points in four dimensions: the bound is sharp at degree 4."""
+    """Ten points in four dimensions: the bound is sharp at degree 4, but for a margin of up to 2e-6 for the proof."""
     found = threshold(10, 4, 4, math.radians(80.4), math.radians(80.42))
-    assert math.acos(1 / 6) <= found.angle < math.acos(1 / 6) + 1e-6
+    assert math.acos(1 / 6) <= found.angle < math.acos(1 / 6) + 2e-6
     assert math.cos(found.angle) == pytest.approx(found.cosine, abs=1e-11)
 
 
