@@ -356,7 +356,7 @@ class _Evaluate(torch.autograd.Function):
             def definition(embeddings: Tensor) -> Tensor:
                 x, queue, weights = _sets(embeddings, against, weight, objective)
                 others = among(objective, x.detach(), queue, weights, ctx.call.ranks, is_binary=ctx.call.is_binary)[1]
-                value, too_few = objective.definition(x, others, draw), others.has_too_few(objective.fewest)
+                value, too_few = objective.definition(x, others, draw), others.too_few
                 value = value * objective.count(others) if ctx.call.reduction == "sum" else value
                 return (value if too_few is None else torch.where(too_few, 0, value)).reshape(grad.shape)
 
@@ -432,9 +432,7 @@ def _loss(
         result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
-        too_few, count = others.has_too_few(objective.fewest), objective.count(others)
-        if too_few is not None and objective.needs_zero_rows:
-            others = others.counting_all_where(too_few)  # what is dropped below is then finite
+        too_few, count = others.too_few, objective.count(others)
         result = objective.loss(x, others, draw, needs_grad)
     value, pull = result if result[0].dtype == embeddings.dtype else _narrowed(*result, embeddings.dtype)
     if call.reduction == "sum":
@@ -461,9 +459,9 @@ def _terms(
     """The terms, zero where a row takes no part or there are too few points; and their gradient by this one."""
     objective = call.objective
     x, others = among(objective, *_sets(embeddings, against, weight, objective), call.ranks, is_binary=call.is_binary)
-    too_few, left, counts = others.has_too_few(objective.fewest), None, None
-    if others.mask is not None and too_few is not None:
-        counts = others.mask & ~too_few.unsqueeze(-1)
+    left = counts = None
+    if others.mask is not None and others.too_few is not None:
+        counts = others.mask & ~others.too_few.unsqueeze(-1)
     if grad is not None:
         left = grad.reshape(x.shape[:-1])
         left = left if counts is None else left * counts

@@ -83,12 +83,15 @@ class OfNeighbours(Objective):
         if left is None:
             return terms, None
         slope = measured.slope / measured.distance if self.logarithm else measured.slope
-        slope = _part_of(slope * (-self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else -left), parts)
-        gradient, by_others = self._of_rows(measured.vector * slope), slope * measured.sign
+        slope = _part_of(slope * (self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else left), parts)
+        pushes = measured.vector.mul_(slope)  # of the points; the gradient is minus them
+        gradient = self._of_rows(pushes.neg())
+        if isinstance(measured.sign, Tensor):
+            pushes = pushes.mul_(-measured.sign)
         if others.against is not None:
-            by_others = by_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
+            pushes = pushes.mul_((numbers >= 0).to(x.dtype))  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
-        gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), measured.vector.mul_(by_others))
+        gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), pushes)
         return terms, Pull(tangent(x, gradient), others.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
@@ -158,12 +161,14 @@ class OfNeighbours(Objective):
         first, n = others.ranks.before, numbers.shape[-2] // self.k
         return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
 
-    def _parts(self, r2: Float[Tensor, "*sets nk 1"], others: Others) -> Float[Tensor, "*sets nk 1"] | float:
-        """The part of each of its nearest in the term of a point: the same for all that a mask leaves.
+    def _parts(self, r2: Float[Tensor, "*sets nk 1"], others: Others) -> Float[Tensor, "*sets nk 1"] | float | None:
+        """The part of each of its nearest in the term of a point: the same for all that a mask leaves; None is one.
 
         In a group, a mask may leave a point without others: then its term is zero.
         """
-        if others.weight is None or (self.k == 1 and self.group_size is None):
+        if self.k == 1 and (others.weight is None or self.group_size is None):
+            return None
+        if others.weight is None:
             return 1 / self.k
         exists = (r2 != torch.inf).to(r2.dtype)
         return exists / self._each(self._of_rows(exists).clamp_min(1))
@@ -177,6 +182,8 @@ class OfNeighbours(Objective):
         return x if self.k == 1 else x.view(*x.shape[:-2], x.shape[-2] // self.k, self.k, x.shape[-1]).sum(dim=-2)
 
 
-def _part_of(term: Float[Tensor, "*shape"] | float, part: Float[Tensor, "*shape"] | float) -> Any:
+def _part_of(term: Float[Tensor, "*shape"] | float, part: Float[Tensor, "*shape"] | float | None) -> Any:
     """The part of a term; zero where the part is, whatever the term of a neighbour that does not exist may be."""
+    if part is None:
+        return term
     return term * part if isinstance(part, float) else torch.where(part > 0, term * part, 0)

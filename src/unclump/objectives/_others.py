@@ -6,7 +6,7 @@ queue and on other ranks. `among` decides this on the device, from the norms: no
 table of which a fused loop of the CPU can do the other rows does not come here: see `_zero_rows.py`.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,10 +26,10 @@ class Others:
         ranks: The processes.
         against: Points that do not move, the same on all ranks, as `Objective.normalise` has them.
         scale: What `Objective.normalise` gave for the points, such as one over their norms; None for raw ones.
-        weight: Of this rank's points; None for ones.
+        weight: Of this rank's points; None for ones. All are ones where there are too few points.
         against_weight: Of the fixed points, zero or one; None where `weight` is.
         mass: The sum of the weights of all points, on all ranks.
-        count: How many points, on all ranks, have a weight that is not zero.
+        too_few: Whether weights leave fewer points than the objective needs, or none here; None without weights.
         is_binary: Whether all weights are zero or one.
         is_weighted: Whether the call had weights or a mask, rather than rows without a direction.
     """
@@ -40,7 +40,7 @@ class Others:
     weight: Float[Tensor, "*sets n"] | None = None
     against_weight: Float[Tensor, "*sets m"] | None = None
     mass: Float[Tensor, "*sets"] | float = 0.0
-    count: Float[Tensor, "*sets"] | float = 0.0
+    too_few: Bool[Tensor, "*sets"] | None = None
     is_binary: bool = True
     is_weighted: bool = False
 
@@ -101,26 +101,6 @@ class Others:
             return 1 / self.mass
         return self.weight / self.mass.unsqueeze(-1)
 
-    def has_too_few(self, fewest: int) -> Bool[Tensor, "*sets"] | None:
-        """Whether weights leave fewer points than so many, or none here; None without weights."""
-        if not isinstance(self.count, Tensor):
-            return None
-        if self.against is None:
-            return self.count < fewest
-        return (self.count == 0) | (self.count + self.fixed_mass < fewest)
-
-    def counting_all_where(self, too_few: Bool[Tensor, "*sets"]) -> "Others":
-        """The same with weights of one for all points of these sets."""
-        assert self.weight is not None
-        assert isinstance(self.mass, Tensor)
-        by_point, fixed = too_few.unsqueeze(-1), self.against_weight
-        return replace(
-            self,
-            weight=self.weight.masked_fill(by_point, 1),
-            mass=self.mass.masked_fill(too_few, self.ranks.total),
-            against_weight=None if fixed is None else fixed.masked_fill(by_point, 1),
-        )
-
 
 def among(
     objective: Any, x: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone, *, is_binary: bool
@@ -153,11 +133,18 @@ def among(
     if directed is not None:
         weight = directed.to(x.dtype) if weight is None else directed * weight
     if weight is None:
-        return x, Others(ranks, against, scale, mass=float(ranks.total), count=float(ranks.total))
+        return x, Others(ranks, against, scale, mass=float(ranks.total))
     if against is not None:
         ones = x.new_ones(against.shape[:-1])
         against_weight = ones if fixed_directed is None else fixed_directed.to(x.dtype).expand(ones.shape)
     mass = count = ranks.sum(weight.sum(dim=-1))
     if not is_binary:
         count = ranks.sum((weight != 0).to(x.dtype).sum(dim=-1))
-    return x, Others(ranks, against, scale, weight, against_weight, mass, count, is_binary, is_weighted)
+    too_few = count < objective.fewest
+    if against_weight is not None:
+        too_few = (count == 0) | (count + against_weight.sum(dim=-1) < objective.fewest)
+    if objective.needs_zero_rows:  # so that what is dropped there is finite
+        weight, mass = weight.masked_fill(too_few.unsqueeze(-1), 1), mass.masked_fill(too_few, ranks.total)
+        if against_weight is not None:
+            against_weight = against_weight.masked_fill(too_few.unsqueeze(-1), 1)
+    return x, Others(ranks, against, scale, weight, against_weight, mass, too_few, is_binary, is_weighted)
