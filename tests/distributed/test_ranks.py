@@ -42,6 +42,12 @@ def test_two_processes_have_the_numbers_of_one(tmp_path):
     launch(2, "tests.ranks", NUMBERS, tmp_path)
 
 
+@pytest.mark.deep
+def test_without_compiled_loops_three_processes_have_the_numbers_of_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNCLUMP_NATIVE", "0")
+    launch(3, "tests.ranks", f"{NUMBERS},draws,ties,groups", tmp_path)
+
+
 def test_optimisers_of_sharded_models_are_those_of_one_process(left):
     """With a state that three ranks save, two load and save again, and one loads."""
     for name in OPTIMISERS:

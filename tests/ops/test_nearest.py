@@ -33,6 +33,15 @@ def test_nearest_is_that_of_a_loop_over_all_pairs(n, d, dtype, points):
     assert_close(r2[:, 0].double(), expected.amin(dim=1), rtol=1e-5 if dtype is torch.float32 else 1e-12, atol=0)
 
 
+@each_implementation
+@pytest.mark.usefixtures("implementation")
+@pytest.mark.parametrize("k", [1, 3])
+def test_in_a_table_without_rows_all_are_infinitely_far(k, points):
+    """Which a process without rows passes on to the others."""
+    _, r2 = nearest(points(5, 3), points(0, 3), k=k)
+    assert_close(r2, torch.full((5, k), torch.inf, dtype=torch.float64))
+
+
 @pytest.mark.parametrize("entries", [1, 7, 50, 10_000])
 @pytest.mark.parametrize("k", [1, 3])
 def test_blocks_change_nothing(entries, k, points, monkeypatch):

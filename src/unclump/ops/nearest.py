@@ -102,6 +102,8 @@ def _nearest(
     x: Tensor, y: Tensor | None, mask: Tensor | None, k: int, itself: int, candidates: int
 ) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
+    if table.shape[-2] == 0:  # as of a process without rows
+        return x.new_zeros((*x.shape[:-1], k), dtype=torch.long), x.new_full((*x.shape[:-1], k), math.inf)
     if has_native(x, table):
         return loops.nearest(x, y, mask, k, itself)
     if k <= _MOST_IN_KERNEL and has_triton(x, table):
