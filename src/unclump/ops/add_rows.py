@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._precision import numbers_in_all
+from unclump._precision import flat_row_index
 from unclump.ops.dispatch import has_triton, register
 
 
@@ -30,7 +30,7 @@ def add_rows(
     if torch.compiler.is_compiling():
         return table.add_(sum_rows(table.shape[-2], index, values))
     rows = table if table.ndim == 2 else table.view(-1, table.shape[-1])
-    numbers, added = numbers_in_all(index, table.shape[-2]), values.flatten(0, -2)
+    numbers, added = flat_row_index(index, table.shape[-2]), values.flatten(0, -2)
     if has_triton(rows, added) and rows.is_contiguous():
         from unclump.ops.triton import add_rows as kernels
 
@@ -52,7 +52,7 @@ def _fake(index: Tensor, values: Tensor, n: int) -> Tensor:
 @register("sum_rows(Tensor index, Tensor values, SymInt n) -> Tensor", _fake)
 def _sum_rows(index: Tensor, values: Tensor, n: int) -> Tensor:
     *sets, _, d = values.shape
-    rows, numbers, total = values.flatten(0, -2), numbers_in_all(index, n), math.prod(sets) * n
+    rows, numbers, total = values.flatten(0, -2), flat_row_index(index, n), math.prod(sets) * n
     if has_triton(rows):
         from unclump.ops.triton import add_rows as kernels
 
