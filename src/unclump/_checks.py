@@ -89,7 +89,7 @@ def check_rows(x: Tensor) -> None:
 
 
 def has_direction(x: Tensor, *, what: str = "rows") -> Tensor:
-    """The mask of the rows that are not all zero, as padding is. Raise if any rows are NaN or infinite, listing them."""
+    """The mask of the rows that are not all zero, as padding is. Raise if rows are NaN or infinite, and list them."""
     largest = x.detach().abs().amax(dim=-1)
     for is_bad, fault, advice in (
         (largest.isnan(), "NaN", "find where it comes from, or drop these rows"),

@@ -20,7 +20,7 @@ from typing import Any
 
 VARIABLE = "UNCLUMP_NATIVE"
 TRITON_VARIABLE = "UNCLUMP_TRITON"
-_MIN_TRITON_VERSION = (3, 6)  # the oldest version that the kernels are tested with
+_MIN_TRITON = (3, 6)  # the oldest version that the kernels are tested with
 INSTRUCTION_SETS = ("plain", "avx2", "avx512")
 """From the slowest to the fastest, indexed by what `unclump_instruction_set` of the library `cpu` returns."""
 
@@ -89,11 +89,9 @@ def choose_triton() -> tuple[bool, str]:
     if find_spec("triton") is None:
         return False, "triton is not installed"
     installed = _triton_version()
-    if installed < _MIN_TRITON_VERSION:
-        return (
-            False,
-            f"triton {_format_version(installed)} is older than {_format_version(_MIN_TRITON_VERSION)}, which the kernels need",
-        )
+    if installed < _MIN_TRITON:
+        needed = _format_version(_MIN_TRITON)
+        return False, f"triton {_format_version(installed)} is older than {needed}, which the kernels need"
     return True, f"triton {_format_version(installed)} is installed"
 
 

@@ -54,7 +54,7 @@ def largest_slope(dtype: torch.dtype) -> float:
 def push_aside(
     vector: Float[Tensor, "*sets n d"], x: Float[Tensor, "*sets n d"], by: Float[Tensor, "*sets n 1"]
 ) -> None:
-    """Add to every vector, in place, a multiple of a coordinate axis whose component tangent at the point has length `by`.
+    """Add a multiple of a coordinate axis to every vector, in place; its component tangent at the point has length `by`.
 
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
@@ -138,5 +138,5 @@ def add_product(
     beta: float = 1.0,
     alpha: float = 1.0,
 ) -> Float[Tensor, "*sets n m"]:
-    """beta * bias + alpha * (a @ c) for every set; the bias is broadcast."""
+    """Return beta * bias + alpha * (a @ c) for every set; the bias is broadcast."""
     return (torch.addmm if a.ndim == 2 else torch.baddbmm)(bias, a, c, beta=beta, alpha=alpha)

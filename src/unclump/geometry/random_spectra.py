@@ -1,6 +1,7 @@
 r"""Limit laws of the eigenvalues of random matrices with independent isotropic rows.
 
-Each law is a quadrature over the nonzero eigenvalues: ascending nodes, and weights that sum to one. The substitution :math:`s = a + (b - a) \sin^2 u` smooths the square roots at both ends of the densities.
+Each law is a quadrature over the nonzero eigenvalues: ascending nodes, and weights that sum to one. The substitution
+:math:`s = a + (b - a) \sin^2 u` smooths the square roots at both ends of the densities.
 """
 
 import math

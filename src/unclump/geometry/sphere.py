@@ -76,7 +76,7 @@ def log(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[T
 
 
 def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""The cheaper retraction :math:`(x + v) / \lVert x + v \rVert`, which differs from `exp` in the third order of `v`.
+    r"""The cheaper retraction :math:`(x + v) / \lVert x + v \rVert`, which agrees with `exp` to second order in `v`.
 
     Example:
         >>> from unclump.geometry.sphere import retract

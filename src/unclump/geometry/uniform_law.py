@@ -136,8 +136,8 @@ class UniformLaw:
     def mean_angle_to_mean(self) -> float:
         r"""The expected angle between a point and the mean of all: below 90 degrees, since the mean includes the point.
 
-        The others sum to a vector of length s in a uniform direction, with :math:`s^2 d / (n - 1) \to \chi^2_d`. If the
-        point is at an angle t to it, its angle to the sum of all is :math:`\operatorname{atan2}(s \sin t, 1 + s \cos t)`.
+        The others sum to a vector of length s in a uniform direction, with :math:`s^2 d / (n - 1) \to \chi^2_d`. If t
+        is its angle to the point, the sum of all is at :math:`\operatorname{atan2}(s \sin t, 1 + s \cos t)` to it.
         """
         share = (1 + _NODES) / 2
         length = np.sqrt(special.chdtri(self.d, share) * (self.n - 1) / self.d) if self.n > 2 else np.ones_like(share)
