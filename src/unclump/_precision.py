@@ -54,7 +54,7 @@ def largest_slope(dtype: torch.dtype) -> float:
 def push_aside(
     vector: Float[Tensor, "*sets n d"], x: Float[Tensor, "*sets n d"], by: Float[Tensor, "*sets n 1"]
 ) -> None:
-    """Add a multiple of a coordinate axis to every vector, in place; its component tangent at the point has length `by`.
+    """Add a multiple of a coordinate axis to every vector, in place; its component tangent at the point has norm `by`.
 
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.

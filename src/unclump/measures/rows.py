@@ -47,7 +47,7 @@ def directions_of_sets(x: Points, *, at_least: int = 2) -> Float[Tensor, "*sets 
 
 
 def directions_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets n d"], Alone]:
-    """Project separate sets, or one table distributed over ranks with `at_least` rows in total; return the ranks too."""
+    """Project sets, or one table distributed over ranks that has `at_least` rows in total; also return the ranks."""
     if gather is False:
         x = directions_of_sets(x, at_least=at_least)
         return x, Alone([x.shape[-2]])
