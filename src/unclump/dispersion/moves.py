@@ -37,7 +37,7 @@ def moving_rows(frozen: Rows | None, x: Tensor, *, elsewhere: bool = False) -> T
             )
         wrong = chosen[(chosen < 0) | (chosen >= n)].tolist()
         if wrong:
-            raise ValueError(f"expected frozen rows from 0 to {n - 1}, got {wrong[0]}; the table has {n} rows")
+            raise ValueError(f"expected frozen rows from 0 to {n - 1}, got {wrong[0]}; there is no such row")
         moving = torch.ones(n, dtype=torch.bool, device=x.device)
         moving[chosen.long()] = False
     if not moving.any() and not elsewhere:
