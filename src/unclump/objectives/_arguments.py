@@ -54,7 +54,7 @@ def checked_queue(against: Tensor, x: Tensor) -> Tensor:
 def ranks_of_call(
     objective: nn.Module, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any, *, sets: tuple[int, ...]
 ) -> Ranks:
-    """The ranks of the group, which must all make the same call; `sets` is the shape of the batch that has the set `x`."""
+    """The ranks of the group, which must all make the same call; `sets` is the shape of the batch that contains `x`."""
     if x.ndim > 2:
         raise ValueError(f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets")
     return Ranks(

@@ -1,8 +1,9 @@
-r"""Sums of rows by number: what the nearest points of others are given of the gradient.
+r"""Sums of rows by index, which accumulate gradients at the nearest neighbours of points.
 
 .. math:: s_i = \sum_{j : k_j = i} v_j
 
-On a GPU torch adds them by atomics, in any order. The kernel there has one order, and the same bits every time.
+On a GPU, torch uses atomics, whose order varies. The Triton kernel has a fixed order, so that results are bitwise
+reproducible.
 """
 
 import math
@@ -20,7 +21,7 @@ def add_rows(
     index: Int[Tensor, "*sets k"],
     values: Float[Tensor, "*sets k d"],
 ) -> Float[Tensor, "*sets n d"]:
-    """Add values, in place, to the rows with these numbers.
+    """Add values, in place, to the rows with these indices.
 
     Example:
         >>> from unclump.ops.add_rows import add_rows
@@ -41,7 +42,7 @@ def add_rows(
 
 
 def sum_rows(n: int, index: Int[Tensor, "*sets k"], values: Float[Tensor, "*sets k d"]) -> Float[Tensor, "*sets {n} d"]:
-    """The sums of the values with each of these n row numbers."""
+    """For each of n rows, the sum of the values with its index."""
     return _sum_rows(index, values, n)  # type: ignore[no-any-return]
 
 
