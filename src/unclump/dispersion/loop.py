@@ -225,9 +225,7 @@ def _movable_rows(frozen: Rows | None, directed: DirectedRows, ranks: Alone) -> 
 def _checkpoint_kind(ranks: Alone) -> Callable[..., Checkpoint]:
     if not isinstance(ranks, Ranks):
         return Checkpoint
-    from unclump.dispersion.sharded_checkpoint import (
-        ShardedCheckpoint,
-    )  # takes half a second
+    from unclump.dispersion.sharded_checkpoint import ShardedCheckpoint  # takes half a second
 
     return partial(ShardedCheckpoint, ranks=ranks)
 

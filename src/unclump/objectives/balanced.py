@@ -53,9 +53,7 @@ class Balanced(nn.Module):
         check_points(embeddings, at_least=0)
         if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
             return embeddings
-        is_alone = (
-            rows_here(embeddings, self.objective.gather)[1] is None
-        )  # otherwise other ranks would wait for this one
+        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # otherwise, other ranks wait for this one
         if is_alone and embeddings.shape[-2] < self.objective.fewest:  # a last batch may have a single row
             return embeddings
         _, direction = self.objective.value_and_gradient(embeddings)

@@ -62,9 +62,7 @@ def _minimise_potential(
     best = potential.argsort(dim=-1)[..., :_DESCENTS]
     location, potential, gradient = take_rows(starts, best), potential.gather(-1, best), take_rows(gradient, best)
     gradient, rounding = tangent(location, gradient), 8 * torch.finfo(location.dtype).eps
-    stride = torch.full_like(
-        potential, 0.25
-    )  # radians; longer after a step that improves, shorter after one that does not
+    stride = torch.full_like(potential, 0.25)  # radians; grows after a successful step, shrinks after a failed one
     for _ in range(steps):
         step = -stride.unsqueeze(-1) * unit(gradient)
         trial = unit(exp(location, step))

@@ -94,9 +94,7 @@ def _log_det(
         slopes = slopes * both
     # Regularise the diagonal, so that a numerically singular matrix has a finite log determinant.
     matrix = matrix + n * torch.finfo(matrix.dtype).eps * itself
-    weights = (
-        -2 * torch.linalg.inv_ex(matrix).inverse * slopes
-    )  # `inv` would synchronise the device to check for errors
+    weights = -2 * torch.linalg.inv_ex(matrix).inverse * slopes  # `inv` would synchronise to check for errors
     pull, push = torch.where(is_coinciding, 0, weights), torch.where(is_coinciding, weights, 0)
     # Near antipodes, the normal component of x - y would swamp the tangent one, which is also that of -x - y.
     along = torch.where(r2 > 3.9, -pull, pull).sum(dim=-1, keepdim=True)

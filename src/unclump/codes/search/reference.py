@@ -129,9 +129,7 @@ def _soft_maximum(x: Points, sharpness: float) -> tuple[float, Points]:
 def _overlap(x: Points, square: float) -> tuple[float, Points]:
     overlaps = np.maximum(square - 2 + 2 * x @ x.T, 0)
     np.fill_diagonal(overlaps, 0)
-    return float(
-        np.square(overlaps).sum() / 2
-    ), 4 * overlaps @ x  # the gradient of the cosine form, since rows are unit vectors
+    return float(np.square(overlaps).sum() / 2), 4 * overlaps @ x  # the gradient of the cosine form: rows are unit
 
 
 def _energy(x: Points, kernel: Kernel) -> tuple[float, Points]:
