@@ -19,8 +19,8 @@ def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*se
 
     .. math:: \mathcal{L}_{LogDet}(x) = -\frac1n \log \det K, \quad K_{ij} = k(x_i, x_j)
 
-    The maximum Gram determinant of [1]. Takes O(n^3) time and O(n^2) memory, in double precision. If the matrix is
-    numerically singular, as for many points in few dimensions, n eps k(x, x) is added to its diagonal.
+    The maximum Gram determinant of [1]. Takes O(n^3) time and O(n^2) memory, in double precision. Adding n eps k(x, x)
+    to the diagonal keeps the result finite for a numerically singular matrix, as of many points in few dimensions.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
