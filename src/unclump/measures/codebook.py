@@ -141,6 +141,6 @@ def _validate_counts(counts: Counts | None) -> Float[Tensor, "*sets k"]:
     values = widen(values.detach())
     if not ((values >= 0) & values.isfinite()).all():
         raise ValueError(
-            "expected finite counts >= 0, got negative, infinite or NaN values; pass the number of occurrences per code"
+            "expected counts that are finite and not negative, got others; pass the number of occurrences per code"
         )
     return values
