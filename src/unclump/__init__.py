@@ -1,7 +1,7 @@
 """Keep points apart on spheres: dispersion objectives, measures and optimisers.
 
-The names are those of `unclump._public`, imported with torch when the first of them is used: the command line starts
-without.
+The public names are those of `unclump._public`, which is imported, with torch, when the first of them is used. So the
+command line can start without torch.
 """
 
 from importlib import import_module
@@ -15,12 +15,12 @@ __version__ = "0.2.0"
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__") and name != "__all__":  # what the interpreter looks for
+    if name.startswith("__") and name != "__all__":  # a name that the interpreter looks up
         raise AttributeError(f"module 'unclump' has no attribute {name!r}")
     public = import_module("unclump._public")
     if name in ("__all__", *public.__all__):
         globals()[name] = getattr(public, name)
-    if name not in globals():  # where folders of the package are by now, too
+    if name not in globals():  # by now, globals also contain imported subpackages
         raise AttributeError(f"module 'unclump' has no attribute {name!r}")
     return globals()[name]
 

@@ -18,9 +18,9 @@ def as_tensor(x: Tensor | npt.NDArray[Any]) -> Tensor:
 
 
 def read_only_tensor(x: Any) -> Any:
-    """Convert an array to a tensor that is never written to: without a copy where torch can share its memory.
+    """Convert an array to a tensor that must not be written to, without a copy if torch can share its memory.
 
-    A file that NumPy has mapped into memory stays there. Anything but an array is returned unchanged.
+    A memory-mapped array stays memory-mapped. Anything but an array is returned unchanged.
     """
     if not isinstance(x, np.ndarray):
         return x

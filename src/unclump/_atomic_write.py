@@ -1,7 +1,7 @@
 """Atomic writes: write a temporary file in the same folder, fsync it, then rename it to the final name.
 
-A temporary file is locked as long as its writer lives. What a killed process left behind is not, and is removed by the
-next write into the folder.
+A temporary file is locked while its writer is alive. Files that a killed process left behind are not locked, and the
+next write into the folder removes them.
 """
 
 import os
@@ -19,7 +19,7 @@ from unclump._text import FileError, describe_error
 
 try:
     import fcntl
-except ImportError:  # on Windows: nothing is locked there, and nothing removed
+except ImportError:  # Windows: files are not locked, and abandoned files are not removed
     fcntl = None  # type: ignore[assignment]
 
 _TEMPORARY = re.compile(r"\.unclump-[0-9a-f]{16}\.tmp")
@@ -40,15 +40,15 @@ def replace_file(path: Path, *, follow_links: bool = True) -> Iterator[BinaryIO]
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                if fcntl is not None:  # while the lock is held: without it the file counts as abandoned
-                    _put_in_place(temporary, path)
-            if fcntl is None:  # Windows renames no open file
-                _put_in_place(temporary, path)
+                if fcntl is not None:  # while the lock is held: an unlocked file counts as abandoned
+                    _rename_into_place(temporary, path)
+            if fcntl is None:  # Windows cannot rename an open file
+                _rename_into_place(temporary, path)
     sync_folder(path.parent)
 
 
-def _put_in_place(temporary: Path, path: Path) -> None:
-    """Rename a complete file, with the permissions of the one that it replaces."""
+def _rename_into_place(temporary: Path, path: Path) -> None:
+    """Rename a complete file; it gets the permissions of the file that it replaces."""
     if path.exists():
         shutil.copymode(path, temporary)
     os.replace(temporary, path)
@@ -74,7 +74,7 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Create a folder among the system's temporary files, for this user alone, that does not outlast the block."""
+    """Create a temporary folder that only this user can access, and delete it at the end of the block."""
     parent = Path(tempfile.gettempdir())
     remove_abandoned(parent)
     folder, handle = _temporary_path(parent / "unused"), None
@@ -88,7 +88,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the temporary files and folders of processes that were killed: those that nobody holds a lock on."""
+    """Remove the temporary files and folders of killed processes, which are the unlocked ones."""
     if fcntl is None:
         return
     with suppress(OSError), os.scandir(folder) as entries:
@@ -115,28 +115,28 @@ def _create_file(temporary: Path) -> BinaryIO:
     """Create and lock a temporary file."""
     while True:
         file = open(temporary, "xb")  # noqa: SIM115 - the caller closes it
-        if _is_held(file.fileno(), temporary):
+        if _acquire_lock(file.fileno(), temporary):
             return file
         file.close()
 
 
 def _create_folder(temporary: Path, *, mode: int = 0o777) -> int | None:
-    """Create a temporary folder; the handle that is returned holds its lock."""
+    """Create and lock a temporary folder; closing the returned handle releases the lock."""
     while True:
         temporary.mkdir(mode)
         if fcntl is None:
             return None
         try:
             handle = os.open(temporary, os.O_RDONLY)
-        except FileNotFoundError:  # another process took it for abandoned in the moment before
+        except FileNotFoundError:  # another process removed it as abandoned before it was locked
             continue
-        if _is_held(handle, temporary):
+        if _acquire_lock(handle, temporary):
             return handle
         os.close(handle)
 
 
-def _is_held(handle: int, temporary: Path) -> bool:
-    """Lock a new file, unless another process took it for abandoned in the moment before."""
+def _acquire_lock(handle: int, temporary: Path) -> bool:
+    """Lock a new file; return False if another process removed it as abandoned before it was locked."""
     if fcntl is None:
         return True
     with suppress(OSError):  # a file system without locks
@@ -148,7 +148,7 @@ def _is_held(handle: int, temporary: Path) -> bool:
 
 
 def _temporary_path(path: Path) -> Path:
-    """Return a unique name in the same folder, and so on the same file system, as a rename requires."""
+    """Return a unique name in the same folder: a rename requires the same file system."""
     return path.with_name(f".unclump-{secrets.token_hex(8)}.tmp")
 
 

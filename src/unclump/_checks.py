@@ -1,8 +1,8 @@
 """Validation of arguments. Every message says what was expected, what was passed, and what to do.
 
-`check_points` looks at shape and dtype only, which is free. `check_rows` and `has_direction` read the data: they are
-for measures, files, the loop and an optimiser's first step, never for an objective, where they would synchronise the
-GPU.
+`check_points` checks only shape and dtype, which is free. `check_rows` and `has_direction` read the data: they are
+for measures, files, the dispersion loop and an optimiser's first step. An objective must not call them, since they
+synchronise the GPU.
 """
 
 import math
@@ -18,15 +18,15 @@ _MAX_LISTED = 5
 
 
 class TooFewPointsWarning(UserWarning):
-    """An objective was given fewer than two points, such as a batch of one row, and is zero."""
+    """An objective received fewer than two points, such as a batch of one row, and returned zero."""
 
 
 @cache
 def warn_too_few_points() -> None:
-    """Warn, at the first call of a process, that an objective had nothing to keep apart."""
+    """Warn, once per process, that an objective received fewer than two points."""
     warnings.warn(
-        "an objective had fewer than two points, and is zero there, with a zero gradient: a last batch of one row, "
-        "perhaps, which drop_last=True avoids. This is said once.",
+        "an objective received fewer than two points; its value and gradient are zero. A last batch of one row may be "
+        "the cause: drop_last=True avoids it. This warning is shown once.",
         TooFewPointsWarning,
         stacklevel=2,
     )
@@ -63,15 +63,15 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
     elif x.shape[-1] < 2:
         advice = "in one dimension the sphere is two points; use at least two"
     elif x.shape[-2] == 0:
-        advice = "there are no rows; pass some, or leave an empty batch out"
+        advice = "there are no rows; pass some, or skip empty batches"
     else:
-        advice = "a single point has nothing to keep apart from; pass more rows"
+        advice = "a single point has no others to keep apart from; pass more rows"
     sizes = f"n >= {at_least} and d >= 2" if at_least > 0 else "d >= 2"
     raise ValueError(f"expected points of shape (..., n, d) with {sizes}, got {tuple(x.shape)}: {advice}")
 
 
 def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:
-    """Raise unless `y` has as many dimensions as the points `x`."""
+    """Raise unless the last dimension of `y` is that of the points `x`."""
     d = x.shape[-1]
     if y.shape[-1] != d:
         advice = "pass its .mT, one row per point" if y.shape[-2] == d else f"their last dimension must be {d}"
@@ -79,7 +79,7 @@ def check_same_dimension(x: Tensor, y: Tensor, name: str) -> None:
 
 
 def check_rows(x: Tensor) -> None:
-    """Raise if rows have no direction (NaN, infinite, or all zero), and list their numbers."""
+    """Raise if any rows have no direction (NaN, infinite or all zero), listing their numbers."""
     zeros = ~has_direction(x)
     if zeros.any():
         raise ValueError(
@@ -89,7 +89,7 @@ def check_rows(x: Tensor) -> None:
 
 
 def has_direction(x: Tensor, *, what: str = "rows") -> Tensor:
-    """The mask of the rows that are not all zero, as padding is. Raise if any is NaN or infinite, and list these."""
+    """The mask of the rows that are not all zero, as padding is. Raise if rows are NaN or infinite, and list them."""
     largest = x.detach().abs().amax(dim=-1)
     for is_bad, fault, advice in (
         (largest.isnan(), "NaN", "find where it comes from, or drop these rows"),
@@ -101,14 +101,14 @@ def has_direction(x: Tensor, *, what: str = "rows") -> Tensor:
 
 
 def list_rows(mask: Tensor) -> str:
-    """How many rows a mask has, and the numbers of the first; of separate sets the indices of set and row."""
+    """The number of rows in a mask and the first row numbers; for batched sets, the indices of set and row."""
     rows = mask.nonzero().squeeze(-1).tolist()
     listed = ", ".join(map(str, rows[:_MAX_LISTED])) + (", ..." if len(rows) > _MAX_LISTED else "")
     return f"{len(rows)} row{'s' if len(rows) > 1 else ''} ({listed})"
 
 
 def directed_rows(x: Tensor, what: str = "the table", *, stacklevel: int = 3) -> Tensor | None:
-    """The mask of the rows with a direction, or None if all have one; a warning lists those that have none."""
+    """The mask of the rows with a direction, or None if all have one; a warning lists the rows without."""
     directed = has_direction(x)
     if directed.all():
         return None
@@ -117,10 +117,10 @@ def directed_rows(x: Tensor, what: str = "the table", *, stacklevel: int = 3) ->
 
 
 def zeros_message(what: str, zeros: Tensor) -> str:
-    """What a warning says of rows of zeros."""
+    """The text of a warning about rows of zeros."""
     return (
-        f"{what} has nothing but zeros in {list_rows(zeros)}: a zero vector has no direction, and stays as it is, "
-        "as padding should; give it a direction first if it is to move"
+        f"{what} has nothing but zeros in {list_rows(zeros)}: a zero vector has no direction and is left unchanged, "
+        "as padding should be; to move it, give it a direction first"
     )
 
 
@@ -134,10 +134,10 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
 
 
 def check_sharpness(t: float) -> None:
-    """Raise unless t is positive, and exp(-4t) is a number of double precision."""
+    """Raise unless t is positive and exp(-4t) does not underflow in float64."""
     check_positive("t", t)
     if t > 175:
-        raise ValueError(f"expected t <= 175, got {t:g}: exp(-4t) is zero in double precision; take a smaller t")
+        raise ValueError(f"expected t <= 175, got {t:g}: exp(-4t) is zero in double precision; use a smaller t")
 
 
 def check_positive(name: str, value: float) -> None:

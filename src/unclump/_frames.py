@@ -1,4 +1,4 @@
-"""Results as data frames of pandas, which is imported here and nowhere else."""
+"""Results as pandas data frames. pandas is imported only here, and only when needed."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 def data_frame(
     columns: Mapping[str, Any], *, index: Sequence[Any] | None = None, name: str | None = None
 ) -> "pandas.DataFrame":
-    """A data frame of these columns, with this index and the name of it."""
+    """A data frame of these columns; `name` is the name of the index."""
     try:
         import pandas
     except ImportError:

@@ -1,7 +1,8 @@
-"""Reading of HDF5 and FAISS files, in a process of its own: their libraries can crash on a damaged file, or abort.
+"""Readers of HDF5 and FAISS files that run in a separate process, since their libraries can crash on a damaged file.
 
 `unclump.tables.files` starts `main` with a command, the file, and arguments; the answer is one line of JSON. Memory and
-processor time are limited by the size of the file. Nothing here imports torch: the process starts at once.
+processor time are limited in proportion to the size of the file. Nothing here imports torch, so that the process starts
+quickly.
 """
 
 import json
@@ -14,7 +15,8 @@ from typing import Any, BinaryIO
 _BLOCK = 2**24  # bytes read at once
 _MAX_OBJECTS = 10_000  # in an HDF5 file
 _MAX_NAMES = 2**28  # characters
-_TRUSTED_SIZE, _MAX_RATIO = 2**28, 1000  # bytes that any file may hold; how much smaller than its vectors an index is
+_TRUSTED_SIZE = 2**28  # bytes of data that a file of any size may declare
+_MAX_RATIO = 1000  # bytes of vectors per byte of a FAISS index
 
 
 class Refused(Exception):
@@ -22,10 +24,10 @@ class Refused(Exception):
 
 
 def main(arguments: list[str]) -> None:
-    """Run a command and print its answer, or {"error": why}."""
+    """Run a command and print its answer, or {"error": reason}."""
     command, path, *rest = arguments
     try:
-        _limit(os.path.getsize(path))
+        _limit_resources(os.path.getsize(path))
         answer = COMMANDS[command](path, *rest)
     except Refused as error:
         answer = {"error": str(error)}
@@ -38,8 +40,8 @@ def main(arguments: list[str]) -> None:
     print(json.dumps(answer))
 
 
-def _limit(size: int) -> None:
-    """Limit memory and processor time, to no more than is allowed already; a system without limits has none."""
+def _limit_resources(size: int) -> None:
+    """Limit memory and processor time, within existing limits; does nothing on systems without them."""
     try:
         import resource
     except ImportError:
@@ -70,7 +72,7 @@ def list_hdf5(path: str) -> dict[str, Any]:
 
 
 def read_hdf5(path: str, output: str, key: str, names_key: str) -> dict[str, Any]:
-    """Write a dataset to `output` as .npy, and the one of names, if any, as JSON into the answer."""
+    """Write a dataset to `output` as .npy; the answer contains the dataset of names, if any."""
     import h5py
 
     with h5py.File(path, "r") as file:
@@ -107,16 +109,18 @@ def read_faiss(path: str, output: str) -> dict[str, Any]:
     n, d = index.ntotal, index.d
     if n < 0 or d < 1 or n * d * 4 > max(_TRUSTED_SIZE, _MAX_RATIO * os.path.getsize(path)):
         raise Refused(f"declares {n} vectors of {d} numbers, much more than its size")
-    # With a map of ids, the vectors are in the order in which they were added. The map owns them.
+    # An index with an id map wraps another one, whose vectors are in the order in which they were added.
     vectors = faiss.downcast_index(index.index) if hasattr(index, "id_map") else index
     try:
         if hasattr(vectors, "make_direct_map"):
             vectors.make_direct_map()
         if n:
-            vectors.reconstruct(0)  # raises where the loop over many would end the process
+            vectors.reconstruct(0)  # raises an error, where reconstruct_n would abort the process
     except RuntimeError:
         kind = type(vectors).__name__
-        raise Refused(f"is a FAISS {kind} that cannot reconstruct its vectors; take those it was made of") from None
+        raise Refused(
+            f"is a FAISS {kind} that cannot reconstruct its vectors; use the vectors it was built from"
+        ) from None
     rows = max(1, _BLOCK // (4 * d))
     blocks = (vectors.reconstruct_n(start, min(rows, n - start)) for start in range(0, n, rows))
     _write(output, (n, d), "float32", blocks)

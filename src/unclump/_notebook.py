@@ -1,4 +1,4 @@
-"""Results in a notebook: a table with a small figure, as HTML of a few kilobytes, in the notebook's own colours."""
+"""Results in a notebook: a table with a small figure, as a few kilobytes of HTML, in the notebook's own colours."""
 
 import html
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ _MAX_ROWS = 8  # of a long table
 
 
 def card(title: str, *parts: str, figure: str = "") -> str:
-    """A title above parts of HTML, with a figure at their side."""
+    """A title above pieces of HTML, with a figure beside them."""
     figure = f'<div style="flex:none;margin:4px 0">{figure}</div>' if figure else ""
     body = f'<div style="display:flex;flex-wrap:wrap;gap:4px 24px"><div>{"".join(parts)}</div>{figure}</div>'
     return f'<div style="font-size:13px"><b>{escape(title)}</b>{body}</div>'
 
 
 def grid(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; the first column is text, the others are numbers. The middle of a long one is left out."""
+    """A table; the first column is text, the others are numbers. The middle rows of a long table are omitted."""
     if len(rows) > _MAX_ROWS:
         half = _MAX_ROWS // 2
         rows = [*rows[:half], ["…"] * len(rows[0]), *rows[-half:]]
@@ -56,12 +56,12 @@ def histogram(
     unit: str = "",
     density: Float[np.ndarray, " k"] | None = None,
 ) -> str:
-    """A histogram, and over it the density of uniform points at even steps over the same range, if there is one."""
+    """A histogram; `density`, that of uniform points at evenly spaced values in the limits, is drawn over it."""
     bins = int(min(_MAX_BINS, max(8, 2 * len(values) ** 0.4)))
     counts, edges = np.histogram(values, bins, limits)
     heights = counts / max(1, len(values)) / (edges[1] - edges[0])
     other = 0.0 if density is None else float(density.max())
-    # One bar that would flatten all else, as of duplicates, is cut at the top.
+    # A single bar that would flatten all others, such as that of duplicates, is cut off at the top.
     second = float(np.sort(heights)[-2])
     top = max(other, second if heights.max() > 4 * max(second, other) > 0 else float(heights.max()))
     x, y = _scale(edges, *limits, 0, _WIDTH), _scale(heights.clip(max=top), 0.0, top, _BASE, _TOP)
@@ -73,25 +73,25 @@ def histogram(
 
 
 def curve(x: Float[np.ndarray, " k"], y: Float[np.ndarray, " k"], label: str) -> str:
-    """A curve, from zero up."""
+    """A curve whose vertical axis starts at zero."""
     chosen = np.unique(np.linspace(0, len(x) - 1, min(len(x), _MAX_POINTS)).round().astype(int))
     limits = float(x.min()), float(x.max())
     return _figure(_curve(x[chosen], y[chosen], limits, (0.0, float(y.max())), dashed=False), limits, label, "")
 
 
 def escape(text: str) -> str:
-    """Untrusted text for HTML: one line without control characters, shortened."""
+    """Escape untrusted text for HTML: one line without control characters, shortened."""
     return html.escape(sanitise(text))
 
 
 def escape_prose(text: str) -> str:
-    """Text of any length for HTML, word by word."""
+    """Escape text of any length for HTML, word by word."""
     return " ".join(map(escape, text.split()))
 
 
 def _line(cell: str, texts: Sequence[str]) -> str:
     first, *others = map(escape, texts)
-    style = ' style="text-align:right"' if cell == "th" else ""  # which is centred otherwise
+    style = ' style="text-align:right"' if cell == "th" else ""  # header cells are centred by default
     numbers = "".join(f"<{cell}{style}>{text}</{cell}>" for text in others)
     return f'<tr style="text-align:right"><{cell} style="text-align:left">{first}</{cell}>{numbers}</tr>'
 

@@ -1,4 +1,4 @@
-"""Gradients in closed form, which have no derivative of their own."""
+"""Gradients computed in closed form, which cannot be differentiated again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 
-class _Refuse(torch.autograd.Function):
-    """A gradient as it is, which depends on the sources, and raises on double backward."""
+class _RaiseOnDoubleBackward(torch.autograd.Function):
+    """Identity on a gradient that depends on the sources; raises on double backward."""
 
     @staticmethod
     def forward(gradient: Tensor, *sources: Tensor) -> Tensor:
@@ -16,13 +16,13 @@ class _Refuse(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        """Nothing is kept."""
+        """Save nothing: backward always raises."""
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> Tensor:
         raise RuntimeError(
-            "expected a first derivative, got a second, of a gradient in closed form that is not differentiated again; "
-            "the page on choosing an objective says which have second derivatives"
+            "expected a first derivative, got a second: this gradient is computed in closed form and cannot be "
+            "differentiated again; the page on choosing an objective lists those with second derivatives"
         )
 
     @staticmethod
@@ -32,5 +32,5 @@ class _Refuse(torch.autograd.Function):
         return refuse_second_derivative(gradient, *sources), in_dims[0]
 
 
-refuse_second_derivative: Callable[..., Tensor] = _Refuse.apply
-"""The gradient, the first argument, of the others: torch would silently take it for a constant of them."""
+refuse_second_derivative: Callable[..., Tensor] = _RaiseOnDoubleBackward.apply
+"""Return the first argument, a gradient that depends on the others; otherwise torch would treat it as a constant."""

@@ -1,13 +1,13 @@
-r"""One policy of precision, for every operation and whoever computes it.
+r"""The precision policy, shared by every operation and every implementation.
 
-float64 stays float64. Half precision is computed in float32. In float32 **products select and differences measure**:
-a matrix product of points says which pairs are near, and is good enough for those that are not; the near ones are
-measured by the differences of their coordinates. No product of float32 points is taken in float64, and none depends on
-autocast or on the switch for TF32.
+float64 stays float64. Half precision is computed in float32. In float32, **products select and differences measure**:
+a matrix product of the points finds the near pairs, and is accurate enough for all others; near pairs are measured by
+coordinate differences. No product of float32 points is computed in float64, and none depends on autocast or on the TF32
+setting.
 
-**Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair is
-taken to be `apart`, the root of the precision, along a direction that is tangent at both. Values and gradients stay
-finite, and the rows come apart.
+**Coinciding rows** have no direction in which to push them apart, and singular kernels are infinite there. Such a pair
+is treated as if it were `apart(dtype)` = sqrt(eps) apart, along a direction that is tangent at both. Values and
+gradients stay finite, and the rows separate.
 """
 
 import math
@@ -21,43 +21,43 @@ from torch import Tensor
 
 
 def full_precision(x: Tensor) -> Tensor:
-    """`x` in float32 where it is in half precision, otherwise as it is."""
+    """Convert half precision to float32; return other dtypes unchanged."""
     return _to_single(x) if x.dtype in (torch.float16, torch.bfloat16) else x
 
 
 def widen(x: Tensor) -> Tensor:
-    """`x` in double precision, or in single on devices that have no other."""
+    """Convert to float64, or to float32 on devices without float64."""
     return x.to(widest(x.device))
 
 
 def widest(device: torch.device) -> torch.dtype:
-    """Double precision, or single on devices that have no other."""
+    """float64, or float32 on devices without float64."""
     return torch.float32 if device.type == "mps" else torch.float64
 
 
 def narrow(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """`x` in `dtype`; what is too large for it becomes its largest number."""
+    """Convert to `dtype`, clamped to its finite range."""
     limits = torch.finfo(dtype)
     return x.clamp(limits.min, limits.max).to(dtype)
 
 
 def apart(dtype: torch.dtype) -> float:
-    """How far apart coinciding rows are taken to be: far enough to survive rounding, in radians."""
+    """The distance, in radians, that coinciding rows are treated as having: large enough to survive rounding."""
     return math.sqrt(torch.finfo(dtype).eps)
 
 
 def largest_slope(dtype: torch.dtype) -> float:
-    """Larger slopes would make forces of infinity minus infinity; so large a number is as good."""
+    """The bound on derivatives: larger ones could overflow, and their sum be infinity minus infinity."""
     return float(torch.finfo(dtype).max ** 0.9)
 
 
 def push_aside(
     vector: Float[Tensor, "*sets n d"], x: Float[Tensor, "*sets n d"], by: Float[Tensor, "*sets n 1"]
 ) -> None:
-    """Add to every vector, in place, one whose part tangent at the point has this length: along a coordinate axis.
+    """Add a multiple of a coordinate axis to every vector, in place; its component tangent at the point has norm `by`.
 
-    The axis is that of the smallest of the first coordinates: of eight, one is small enough. The part that is normal to
-    the sphere is taken away where gradients are projected.
+    The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
+    the sphere is removed later, when gradients are projected.
     """
     first = x[..., :8]
     smallest, axis = first.square().min(dim=-1, keepdim=True)
@@ -65,14 +65,14 @@ def push_aside(
     vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
 
 
-_UNCHANGED = nullcontext()
+_NO_CHANGE = nullcontext()
 
 
 def exact_products(device: torch.device) -> AbstractContextManager[None]:
-    """Products of float32 stay float32 in here, whatever autocast and the switch for TF32 say."""
+    """A context in which float32 products are computed in float32, regardless of autocast and the TF32 setting."""
     kind = device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return _ieee_products(kind, autocast) if autocast or kind == "cuda" else _UNCHANGED
+    return _ieee_products(kind, autocast) if autocast or kind == "cuda" else _NO_CHANGE
 
 
 @contextmanager
@@ -82,14 +82,14 @@ def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
     before = getattr(switch, name)
     setattr(switch, name, exact)
     try:
-        with torch.autocast(kind, enabled=False) if autocast else _UNCHANGED:
+        with torch.autocast(kind, enabled=False) if autocast else _NO_CHANGE:
             yield
     finally:
         setattr(switch, name, before)
 
 
 class _ToSingle(torch.autograd.Function):
-    """Half precision to single; on the way back, gradients beyond half precision become its largest number."""
+    """Half precision to float32; in backward, gradients are clamped to the finite range of the half-precision dtype."""
 
     @staticmethod
     def forward(x: Tensor) -> Tensor:
@@ -112,19 +112,19 @@ _to_single: Callable[[Tensor], Tensor] = _ToSingle.apply
 
 
 def as_sets(x: Shaped[Tensor, "*sets n d"]) -> Shaped[Tensor, "..."]:
-    """Tables with one leading dimension, or none where there is a single one: operations take no more."""
+    """Flatten leading dimensions to at most one, which is all that operations accept."""
     return x if x.ndim <= 3 else x.flatten(0, -3)
 
 
 def take_rows(table: Float[Tensor, "*sets m d"], index: Int[Tensor, "*sets n"]) -> Float[Tensor, "*sets n d"]:
-    """For every set the rows with these numbers."""
+    """For every set, the rows with these indices."""
     if table.ndim == 2:
         return table.index_select(0, index)
-    return table.flatten(0, 1).index_select(0, numbers_in_all(index, table.shape[1])).view(*index.shape, table.shape[2])
+    return table.flatten(0, 1).index_select(0, flat_row_index(index, table.shape[1])).view(*index.shape, table.shape[2])
 
 
-def numbers_in_all(index: Int[Tensor, "*sets k"], n: int) -> Int[Tensor, " bk"]:
-    """Row numbers of sets of n rows as those of all sets in one table."""
+def flat_row_index(index: Int[Tensor, "*sets k"], n: int) -> Int[Tensor, " bk"]:
+    """Convert row indices within sets of n rows to indices into the flattened table of all sets."""
     if index.ndim == 1:
         return index
     return (index + torch.arange(len(index), device=index.device).unsqueeze(1) * n).flatten()
@@ -138,5 +138,5 @@ def add_product(
     beta: float = 1.0,
     alpha: float = 1.0,
 ) -> Float[Tensor, "*sets n m"]:
-    """Beta times the bias, which may be broadcast, and alpha times the matrix product of every set."""
+    """Return beta * bias + alpha * (a @ c) for every set; the bias is broadcast."""
     return (torch.addmm if a.ndim == 2 else torch.baddbmm)(bias, a, c, beta=beta, alpha=alpha)

@@ -1,4 +1,4 @@
-"""The public names of the package, once."""
+"""The public names of the package, listed only here."""
 
 from unclump._checks import TooFewPointsWarning
 from unclump.codes import Code, spherical_code, upper_bound

@@ -1,4 +1,4 @@
-"""Text for messages: file errors in one line, and untrusted text sanitised before it is printed."""
+"""Text for messages: one-line file errors, and untrusted text sanitised for printing."""
 
 _MAX_LENGTH = 60  # characters of a name in a message
 
@@ -14,7 +14,7 @@ def sanitise(text: object) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Replace every unprintable character by its escape sequence."""
+    """Replace every unprintable character with its escape sequence."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 

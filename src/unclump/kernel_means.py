@@ -1,4 +1,4 @@
-"""The means of kernels over uniform points: what the energy of a dispersed table comes down to."""
+"""The means of kernels over uniform points, which the energy of a dispersed table approaches."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ from scipy import integrate, special
 from unclump._checks import check_count, check_kernel
 from unclump.kernels import FramePotential, Gaussian, Kernel, Riesz
 
-_PRECISE: Any = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}
+_QUADRATURE_OPTIONS: Any = {"epsabs": 1e-13, "epsrel": 1e-11, "limit": 200}
 
 
 def kernel_mean(kernel: Kernel, d: int) -> float:
@@ -21,9 +21,9 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
     .. math:: c = \frac{1}{B(\frac12, \frac{d-1}2)} \int_{-1}^{1} f(t) \, (1 - t^2)^{(d-3)/2} \, dt
 
     The chordal Gaussian has the closed form :math:`\Gamma(\tfrac d2) (\tfrac\gamma2)^{1 - d/2} I_{d/2-1}(\gamma)`,
-    evaluated as the hypergeometric function 0F1, where neither factor overflows; the chordal Riesz kernel is a ratio
-    of Beta functions, since :math:`r^2 / 4` is Beta distributed; the squared cosine has the mean 1/d; the others are
-    integrated numerically.
+    evaluated as the hypergeometric function 0F1, in which neither factor overflows. The mean of the chordal Riesz
+    kernel is a ratio of Beta functions, since :math:`r^2 / 4` is Beta distributed; that of the squared cosine is 1/d.
+    All others are integrated numerically.
 
     Infinite for Riesz kernels with s >= d - 1, unless shifted.
 
@@ -39,7 +39,7 @@ def kernel_mean(kernel: Kernel, d: int) -> float:
 @lru_cache(maxsize=1024)
 def _cached_mean(kernel: Kernel, d: int) -> float:
     a = (d - 1) / 2  # r2 / 4 ~ Beta(a, a)
-    # A subclass may have other values: closed forms are of the very types.
+    # A subclass may override the values, so closed forms apply to the exact types only.
     if type(kernel) is Riesz and kernel.distance != "shifted" and kernel.s >= d - 1:
         return math.inf
     if type(kernel) is FramePotential:
@@ -56,7 +56,7 @@ def _cached_mean(kernel: Kernel, d: int) -> float:
 
 def _mean_by_quadrature(kernel: Kernel, d: int) -> float:
     if type(kernel) is Riesz and kernel.distance == "geodesic" and kernel.s > d - 2:
-        # theta^(d - 2 - s) is integrable but singular: it goes into the quadrature's weight
+        # theta^(d - 2 - s) is singular but integrable: pass it as the weight function of the quadrature
         total, _ = integrate.quad(
             lambda theta: np.sinc(theta / math.pi) ** (d - 2), 0, math.pi, weight="alg", wvar=(d - 2 - kernel.s, 0)
         )
@@ -68,17 +68,19 @@ def _mean_by_quadrature(kernel: Kernel, d: int) -> float:
     def values(theta: Any) -> Any:
         return kernel(torch.as_tensor(4 * np.sin(np.asarray(theta) / 2) ** 2)).numpy()
 
-    # Either factor may be sharp, far from where the other is: look where their product has its weight.
+    # Kernel and density may both be sharply peaked, at different angles: integrate where their product is large.
     near = np.geomspace(1e-9, math.pi / 2, 4000)
     grid = np.concatenate([near, math.pi - near[-2::-1]])
-    with np.errstate(divide="ignore"):  # the mass of an interval as wide as it is far from its end
+    with np.errstate(divide="ignore"):  # log mass of an interval whose width is its distance from 0 or pi
         weight = np.log(np.abs(values(grid))) + log_density(grid) + np.log(np.minimum(grid, math.pi - grid))
-    weight[weight == math.inf] = -math.inf  # a kernel that overflows where there is nothing to weigh
+    weight[weight == math.inf] = -math.inf  # the kernel overflowed where the density is negligible
     peak, counts = weight.max(), np.flatnonzero(weight > weight.max() - 50)
     low, high = grid[max(counts[0] - 1, 0)], grid[min(counts[-1] + 1, len(grid) - 1)]
     breaks = np.unique([low if counts[0] > 0 else 0.0, grid[weight.argmax()], high if high < grid[-1] else math.pi])
     total = sum(
-        integrate.quad(lambda theta: float(values(theta) * np.exp(log_density(theta) - peak)), a, b, **_PRECISE)[0]
+        integrate.quad(
+            lambda theta: float(values(theta) * np.exp(log_density(theta) - peak)), a, b, **_QUADRATURE_OPTIONS
+        )[0]
         for a, b in itertools.pairwise(breaks)
     )
     return float(total * math.exp(peak))

@@ -1,14 +1,14 @@
-r"""Kernels that repel: elementwise functions of the squared chord between two points of the sphere.
+r"""Repulsive kernels: elementwise functions of the squared chord between two points of the sphere.
 
-The squared chord :math:`r^2 = \lVert x - y \rVert^2 \in [0, 4]` is the one coordinate that keeps its digits for near
-points; the cosine is :math:`1 - r^2 / 2`. A kernel is a frozen value: it is checked at birth, prints itself, compares
-and hashes. Each falls with the distance, which is one of
+Kernels take the squared chord :math:`r^2 = \lVert x - y \rVert^2 \in [0, 4]`, which stays accurate for near points; the
+cosine is :math:`1 - r^2 / 2`. A kernel is an immutable value: validated when it is created, printable, comparable and
+hashable. Its value decreases with the distance, which is one of
 
 * ``"chordal"``: :math:`r`, the straight line;
 * ``"geodesic"``: :math:`\theta = \arccos \langle x, y \rangle`, the angle;
 * ``"shifted"``: :math:`\sqrt{2 - \langle x, y \rangle}`, which the kernel table of "Keep your distance" prints where
-  the chord :math:`\sqrt{2 - 2 \langle x, y \rangle}` is meant, and which its experiments used. It never falls below
-  one, so that nothing is singular, and coinciding points hardly repel.
+  the chord :math:`\sqrt{2 - 2 \langle x, y \rangle}` is meant, and which its experiments used. It is at least one, so
+  that no kernel is singular, but coinciding points hardly repel each other.
 """
 
 import math
@@ -30,15 +30,15 @@ _KERNELS: dict[str, "Kernel"] = {}
 
 
 class Kernel(ABC):
-    """A decreasing function of the distance between two points, given their squared chord."""
+    """A decreasing function of the distance between two points, computed from their squared chord."""
 
     distance: str
     _name: str
 
     def __post_init__(self) -> None:
-        """Make the kernel known by its name; see `name_of`."""
+        """Register the kernel under its name; see `name_of`."""
         name = repr(self)
-        if not _are_equal(_KERNELS.setdefault(name, self), self):  # another kernel prints itself the same
+        if not _are_equal(_KERNELS.setdefault(name, self), self):  # another kernel has the same repr
             name = f"{name} at {id(self):#x}"
             _KERNELS[name] = self
         object.__setattr__(self, "_name", name)
@@ -53,36 +53,36 @@ class Kernel(ABC):
 
     @abstractmethod
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The derivative of the value by the squared chord."""
+        """The derivative of the value with respect to the squared chord."""
 
     def value_and_derivative(
         self, r2: Float[Tensor, "*shape"]
     ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-        """Both at once, for pairs by the million; derivatives that overflow are bounded."""
+        """Both in fewer passes over the pairs; derivatives that would overflow are clamped."""
         largest = largest_slope(r2.dtype)
         return self(r2), self.derivative(r2).clamp_(-largest, largest)
 
     @property
     def exponential(self) -> tuple[float, float] | None:
-        """A and b, where the kernel is exp(a + b r2): then its derivative is a multiple of it. None for others."""
+        """(a, b) if the kernel is exp(a + b r2), so that its derivative is a multiple of its value; otherwise None."""
         return None
 
     @property
     def may_overflow(self) -> bool:
-        """Whether sums of derivatives may exceed single precision, for points that are `apart`."""
+        """Whether sums of derivatives may overflow in float32, for points at least `apart` from each other."""
         return True
 
     @property
     def log_self(self) -> float:
-        """The value of log k(x, x) where it is positive and finite at coinciding points; otherwise NaN."""
+        """The value of log k(x, x) if k(x, x) is positive and finite; otherwise NaN."""
         return math.nan
 
     def relative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """k(x, y) / k(x, x), in [0, 1] also where k itself overflows; for kernels with a `log_self`."""
+        """k(x, y) / k(x, x), in [0, 1] even if k itself overflows; for kernels with a `log_self`."""
         return self(r2) * math.exp(-self.log_self)
 
     def relative_derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """The derivative of `relative` by the squared chord."""
+        """The derivative of `relative` with respect to the squared chord."""
         return self.derivative(r2) * math.exp(-self.log_self)
 
 
@@ -111,14 +111,14 @@ class Gaussian(Kernel):
         super().__post_init__()
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return torch.exp(self.log_self - self._rate * self._fall(r2))
+        return torch.exp(self.log_self - self._rate * self._squared_distance_excess(r2))
 
     def derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -self._rate * self(r2) * _squared_distance_derivative(r2, self.distance)
 
     @property
     def exponential(self) -> tuple[float, float] | None:
-        # Not what a subclass makes of it, nor what may overflow in single precision.
+        # A subclass may override the formula, and a large gamma overflows in float32.
         if type(self) is not Gaussian or self.distance == "geodesic" or self.log_self > 60:
             return None
         return self.log_self, -self._rate if self.distance == "chordal" else -self._rate / 2
@@ -132,7 +132,7 @@ class Gaussian(Kernel):
         return {"chordal": self.gamma, "geodesic": 0.0, "shifted": -self.gamma}[self.distance]
 
     def relative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        return torch.exp(-self._rate * self._fall(r2))
+        return torch.exp(-self._rate * self._squared_distance_excess(r2))
 
     def relative_derivative(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         return -self._rate * self.relative(r2) * _squared_distance_derivative(r2, self.distance)
@@ -141,8 +141,8 @@ class Gaussian(Kernel):
     def _rate(self) -> float:
         return self.gamma / 2 if self.distance == "chordal" else self.gamma
 
-    def _fall(self, r2: Tensor) -> Tensor:
-        """The squared distance less its value at coinciding points."""
+    def _squared_distance_excess(self, r2: Tensor) -> Tensor:
+        """The squared distance minus its value at coinciding points."""
         return r2 / 2 if self.distance == "shifted" else _squared_distance(r2, self.distance)
 
 
@@ -150,8 +150,8 @@ class Gaussian(Kernel):
 class Laplace(Kernel):
     r"""The Laplace kernel :math:`k(x, y) = \exp(-\gamma \, d(x, y))`.
 
-    With the geodesic distance it is positive definite (Feragen et al. 2015), and its gradient does not vanish as points
-    come together.
+    With the geodesic distance it is positive definite (Feragen et al. 2015), and its gradient does not vanish as two
+    points approach each other.
 
     Example:
         >>> Laplace()(torch.tensor([0.0, 2.0]))  # 1 and exp(-pi / 2)
@@ -255,11 +255,12 @@ class Riesz(Kernel):
 
 @dataclass(frozen=True)
 class FramePotential(Kernel):
-    r"""The squared cosine :math:`k(x, y) = \langle x, y \rangle^2`: least where points are orthogonal.
+    r"""The squared cosine :math:`k(x, y) = \langle x, y \rangle^2`: smallest for orthogonal points.
 
-    Its energy, the frame potential of [1], is at least :math:`(n/d - 1) / (n - 1)`, which tight frames have. As a
-    regulariser of embeddings it is the second moment of [2]. It does not tell a point from its antipode, and tight
-    frames may hold a point twice: duplicates need not part. The energy of more than 2d points takes O(n d^2) time.
+    Its energy, the frame potential of [1], is at least :math:`(n/d - 1) / (n - 1)`, which tight frames attain. As a
+    regulariser of embeddings it is the second moment of [2]. It does not distinguish a point from its antipode, and a
+    tight frame may contain a point twice, so duplicates may stay together. The energy of more than 2d points takes
+    O(n d^2) time.
 
     References:
         [1] Benedetto and Fickus. Finite normalized tight frames. Advances in Computational Mathematics 2003.
@@ -272,7 +273,7 @@ class FramePotential(Kernel):
 
     @property
     def distance(self) -> str:  # type: ignore[override]
-        """The squared chord gives the cosine."""
+        """Always chordal: the cosine is computed from the squared chord."""
         return "chordal"
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -288,13 +289,13 @@ class FramePotential(Kernel):
 
 @dataclass(frozen=True)
 class Relative(Kernel):
-    """k(x, y) / k(x, x): one at coinciding points, and never more."""
+    """k(x, y) / k(x, x): one at coinciding points, and at most one elsewhere."""
 
     kernel: Kernel
 
     @property
     def distance(self) -> str:  # type: ignore[override]
-        """That of the kernel."""
+        """The distance of the wrapped kernel."""
         return self.kernel.distance
 
     def __call__(self, r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -313,19 +314,19 @@ class Relative(Kernel):
 
 
 def name_of(kernel: Kernel) -> str:
-    """A name by which `kernel_by_name` finds the kernel again: operators of torch take text, not objects."""
-    if not hasattr(kernel, "_name"):  # a kernel of the user's own
+    """A name from which `kernel_by_name` recovers the kernel: torch operators take strings, not objects."""
+    if not hasattr(kernel, "_name"):  # a user-defined kernel
         Kernel.__post_init__(kernel)
     return kernel._name
 
 
 def kernel_by_name(name: str) -> Kernel:
-    """The kernel of that name."""
+    """The kernel registered under this name."""
     return _KERNELS[name]
 
 
 def _are_equal(a: Kernel, b: Kernel) -> bool:
-    """Whether two kernels may share a name. Those that hold tensors, or have no hash, are equal to themselves only."""
+    """Whether two kernels may share a name. Kernels that hold tensors or are not hashable equal only themselves."""
     try:
         return a is b or (hash(a) == hash(b) and bool(a == b))
     except TypeError:  # not hashable
@@ -346,19 +347,19 @@ def _squared_distance_derivative(r2: Tensor, distance: str) -> Tensor:
         return torch.ones_like(r2)
     if distance == "shifted":
         return torch.full_like(r2, 0.5)
-    # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
+    # The angle is not differentiable at antipodes. Rounding hides anything nearer to them than sqrt(eps).
     to_antipode = torch.sqrt((4 - r2).clamp_min(torch.finfo(r2.dtype).eps))
     return 2 / (torch.sinc(angle_of(r2) / (2 * torch.pi)) * to_antipode)
 
 
 def _half_distance_and_inverse_derivative(r2: Tensor, distance: str) -> tuple[Tensor, Tensor]:
-    """Half the distance, and one over its derivative by the squared chord, for r2 > 0; in few passes over pairs."""
+    """Half the distance, and 1 / (derivative of the distance with respect to r2), for r2 > 0; in few passes."""
     if distance == "shifted":
         half = (r2 / 8).add_(0.25).sqrt_()
         return half, 8 * half
     chord = r2.sqrt()
     if distance == "chordal":
         return chord / 2, chord.mul_(2)
-    # At antipodes the angle has a corner. No pair is known to be nearer to it than the root of the precision.
+    # The angle is not differentiable at antipodes. Rounding hides anything nearer to them than sqrt(eps).
     to_antipode = (4 - r2).clamp_min_(torch.finfo(r2.dtype).eps).sqrt_()
     return torch.atan2(chord, to_antipode), to_antipode.mul_(chord)

@@ -72,9 +72,9 @@ def test_in_a_domain_masks_are_those_of_the_sphere(points):
     nothing = objective(x, weight=torch.zeros(5, dtype=torch.bool))
     assert nothing == 0
     assert torch.autograd.grad(nothing, x)[0].eq(0).all()
-    with pytest.raises(ValueError, match=r"weight as a tensor of shape \(5,\), one number a row, got shape \(1,\)"):
+    with pytest.raises(ValueError, match=r"weight as a tensor of shape \(5,\), one number per row, got shape \(1,\)"):
         objective(x, weight=mask[:1])
-    with pytest.raises(TypeError, match=r"a boolean mask, got torch\.float64: in Lloyd a point is there or not"):
+    with pytest.raises(TypeError, match=r"a boolean mask, got torch\.float64: Lloyd supports masks only"):
         objective(x, weight=mask.double())
 
 

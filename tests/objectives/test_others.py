@@ -126,9 +126,9 @@ def test_terms_make_up_the_objective_or_are_refused(name, points):
     x, queue = points(7, 4), points(3, 4)
     mask = torch.tensor([1, 0, 1, 1, 1, 0, 1], dtype=torch.bool)
     if name not in HAVE_TERMS:
-        with pytest.raises(ValueError, match="is no mean over points"):
+        with pytest.raises(ValueError, match="is not a mean over points"):
             OBJECTIVES[name]()(x, reduction="none")
-        with pytest.raises(ValueError, match="is no mean over points"):
+        with pytest.raises(ValueError, match="is not a mean over points"):
             OBJECTIVES[name]()(x, reduction="sum")
         return
     for company in ({}, {"weight": mask}) if name.startswith("Sliced") else ({}, {"weight": mask, "against": queue}):
@@ -187,7 +187,7 @@ def test_what_is_masked_may_be_anything(name, points):
         (
             lambda x: uc.KoLeo()(x, weight=torch.ones(3)),
             ValueError,
-            r"one number a row, got shape \(3,\)",
+            r"one number per row, got shape \(3,\)",
         ),
         (lambda x: uc.KoLeo()(x, against=torch.eye(3)), ValueError, "against in the 4 dimensions"),
         (

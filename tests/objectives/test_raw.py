@@ -315,7 +315,7 @@ def test_what_makes_no_sense_is_refused():
         (lambda: uc.VISReg(scale=math.nan), ValueError, "scale to be a number, got NaN"),
         (lambda: uc.VISReg(generator=0), TypeError, "torch.Generator"),
         (lambda: uc.VISReg()(x, weight=torch.ones(5)), TypeError, "a boolean mask"),
-        (lambda: uc.SIGReg()(x, reduction="none"), ValueError, "SIGReg is no mean over points"),
+        (lambda: uc.SIGReg()(x, reduction="none"), ValueError, "SIGReg is not a mean over points"),
         (lambda: uc.sigreg(x, torch.eye(2)), ValueError, "directions in the 3 dimensions of the points"),
         (lambda: uc.VISReg()(x.numpy()), TypeError, "ndarray"),
     ):

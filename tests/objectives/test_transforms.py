@@ -50,7 +50,7 @@ def test_terms_of_sets(name, points):
     try:
         terms = OBJECTIVES[name]()(x, reduction="none")
     except ValueError as error:
-        assert "is no mean over points" in str(error)  # noqa: PT017
+        assert "is not a mean over points" in str(error)  # noqa: PT017
         return
     assert_close(terms, torch.stack([OBJECTIVES[name]()(one, reduction="none") for one in x]))
 

@@ -89,7 +89,7 @@ def test_a_library_that_is_older_than_its_sources_is_not_used(tmp_path, monkeypa
     try:
         for cache in caches:
             cache.cache_clear()
-        assert library.choose() == (None, "the library is older than its C++ files: `make native` compiles it again")
+        assert library.choose() == (None, "the library is older than its C++ files: run `make native` to recompile it")
         with pytest.warns(UserWarning, match="make native"):
             assert not library.is_loadable()
     finally:

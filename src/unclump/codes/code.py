@@ -1,4 +1,4 @@
-"""Spherical codes: n directions in d dimensions, the best known here, with an upper bound on how good any can be."""
+"""Spherical codes: the best n directions in d dimensions known to this package, with an upper bound on any code."""
 
 import math
 from dataclasses import dataclass
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     import pandas
 
 _BOUND_TOLERANCE = 1e-10  # radians: a code this close to a bound attains it
-_MAX_VERIFIED = 20_000  # points of a closed-form code that are measured pair by pair: more take minutes
+_MAX_VERIFIED = 20_000  # larger closed-form codes are not measured pair by pair, which would take minutes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Code:
-    """A spherical code: directions with a large minimal angle. Prints itself as a table, angles in degrees.
+    """A spherical code: directions with a large minimal angle. Prints as a table, with angles in degrees.
 
-    In a notebook it is shown as a table with a histogram of the angles of all pairs.
+    A notebook shows it as a table with a histogram of the angles of all pairs.
 
     Attributes:
         points: Unit rows, shape (n, d), float64.
         min_angle: The smallest angle between two of them, in radians, computed from the points in extended precision.
         upper_bound: A proved upper bound on the minimal angle of n points in d dimensions.
-        bound_name: Whose bound it is.
-        proof: Why no code is better: who proved it, or which bound it attains; "" if optimality is open.
+        bound_name: The author of the bound.
+        proof: Why no code is better: who proved it, or which bound it attains; "" if this is an open problem.
         source: Where it comes from: the name of a construction, or the command of a catalogue entry or a search.
         energy: The sum of the kernel over all pairs, or None without a kernel.
         antipodal: Whether the points are directions of lines through the origin, and angles are those of lines.
@@ -67,7 +67,7 @@ class Code:
 
     @property
     def published(self) -> Published | None:
-        """The best angle that is known to be published for this size, with its source; None if there is none."""
+        """The best published angle for this size in our table, with its source; None if there is none."""
         return None if self.antipodal else published(*self.points.shape)
 
     @cached_property
@@ -81,9 +81,9 @@ class Code:
 
     @cached_property
     def symmetry(self) -> Symmetry | None:
-        """The isometries that permute the points, without the rattlers; of lines, both directions of each.
+        """The isometries that permute the points except rattlers; for lines, the points in both directions.
 
-        None where it takes too long to find them.
+        None if it would take too long to find them.
         """
         return symmetry(_both_directions(self.points.numpy()) if self.antipodal else self.points.numpy())
 
@@ -92,7 +92,7 @@ class Code:
         return code_display.as_dict(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Convert all but the points to a data frame of one row, so that those of several codes stack."""
+        """Convert all but the points to a data frame of one row, to be stacked with those of other codes."""
         return code_display.as_frame(self)
 
     def __repr__(self) -> str:
@@ -120,10 +120,10 @@ def spherical_code(
     antipodal: bool = False,
     progress: bool = False,
 ) -> Code:
-    """Find n directions in d dimensions, with the largest minimal angle known to this catalogue.
+    """Find n directions in d dimensions, with the largest minimal angle known to this package.
 
-    A closed form is used if one is known, otherwise the catalogue; if it has no entry, a search follows. `restarts`,
-    `time_limit` or `init` search instead of reading the catalogue.
+    Returns a code in closed form if one is known, otherwise that of the catalogue; if there is none, it searches.
+    `restarts`, `time_limit` or `init` search instead of reading the catalogue.
 
     Args:
         n: Number of directions, at least two.
@@ -134,7 +134,7 @@ def spherical_code(
         init: Start of the search: "random", "symmetric", "antipodal", "blocks", or points of shape (n, d) to improve.
         kernel: Minimise the energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is Thomson's problem.
         fresh: Search even if a closed form or a catalogue entry exists.
-        antipodal: Lines through the origin instead, where x and -x are one.
+        antipodal: Find lines through the origin instead, where x and -x are equivalent.
         progress: Show a progress bar with the best angle so far.
 
     Example:
@@ -170,7 +170,7 @@ def spherical_code(
 
 
 def _line_code(n: int, d: int, options: dict[str, Any], *, fresh: bool, from_catalogue: bool) -> Code:
-    """Lines in closed form, of the catalogue, or by search."""
+    """Lines in closed form, from the catalogue, or by search."""
     if not fresh and (exact := exact_lines(n, d)) is not None:
         angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(_both_directions(exact.points))
         proof = exact.proof

@@ -1,4 +1,4 @@
-"""A code as numbers and words, as text, as a data frame, and as a table with a figure in a notebook."""
+"""Representations of a code: a dictionary, text, a data frame, and a table with a figure for notebooks."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from unclump.codes.code import Code
 
-_MAX_CONTACTS = 5000  # points whose contacts are counted: more take minutes
-_MAX_SYMMETRY = 1000  # points whose symmetries are found
-_MAX_PAIRS = 1000  # points whose pairs are drawn
+_MAX_CONTACTS = 5000  # points up to which contacts are counted: more take minutes
+_MAX_SYMMETRY = 1000  # points up to which symmetries are computed
+_MAX_PAIRS = 1000  # points up to which pairs are drawn
 
 
 def as_dict(code: "Code") -> dict[str, Any]:
@@ -44,7 +44,7 @@ def as_dict(code: "Code") -> dict[str, Any]:
 
 
 def rows(code: "Code") -> list[tuple[str, str]]:
-    """The same as names and values that a person reads."""
+    """The summary as names and formatted values."""
     summary = as_dict(code)
     lines = [
         ("code", f"{summary['n']} {'lines' if code.antipodal else 'points'} in {summary['d']} dimensions"),
@@ -67,17 +67,17 @@ def rows(code: "Code") -> list[tuple[str, str]]:
 
 
 def as_text(code: "Code") -> str:
-    """A line for each of them."""
+    """The summary as text, one line per row."""
     return "\n".join(f"{name:<16}{value}" for name, value in rows(code))
 
 
 def as_frame(code: "Code") -> "pandas.DataFrame":
-    """A data frame of one row."""
+    """The summary as a data frame of one row."""
     return data_frame({name: [value] for name, value in as_dict(code).items()})
 
 
 def as_html(code: "Code") -> str:
-    """The summary, and a histogram of the angles of all pairs."""
+    """The summary as HTML, with a histogram of the angles of all pairs."""
     (_, title), *lines = rows(code)
     figure = pair_figure(code.points, lines=code.antipodal) if len(code.points) <= _MAX_PAIRS else ""
     return card(title, text_grid(lines), figure=figure)

@@ -59,9 +59,9 @@ def prototypes(
             and no dispersion at all if an optimal code is known. To always use the objective, call `disperse`.
         steps: Number of updates.
         lr: Initial step size: about the angle, in radians, by which a prototype moves in a step.
-        generator: For the start and the order. None uses torch's global generator, as do the objective's own draws.
-        dtype: Of the result; None is torch's default.
-        device: Of the result; None is torch's default.
+        generator: Draws the start and the order. None uses torch's global generator, like the objective by default.
+        dtype: The dtype of the result; None is torch's default.
+        device: The device of the result; None is torch's default.
 
     Example:
         >>> from unclump.codes.prototypes import prototypes
@@ -111,8 +111,8 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
 
     .. math:: \frac1n \sum_i (1 - \langle x_i, y_i \rangle)^2 = \frac{1}{4n} \sum_i \lVert x_i - y_i \rVert^4
 
-    The right-hand side stays accurate where x has nearly reached y. The gradient vanishes there with the cube of the
-    distance, so outputs that have reached their prototype leave the gradient to the others.
+    The right-hand side stays accurate for x near y. There the gradient vanishes with the cube of the distance, so that
+    outputs that have reached their prototype hardly contribute to it.
 
     Args:
         x: Points on the unit sphere, not checked to be unit: see `project`.
@@ -137,7 +137,7 @@ class PrototypeHead(nn.Module):
     """The last layer of a prototype network: cosines, loss and prediction.
 
     Args:
-        prototypes: One row per class, of shape (classes, d), rows of any nonzero norm; see `prototypes`.
+        prototypes: One row per class, of shape (classes, d), with any nonzero norm; see `prototypes`.
         trainable: Whether they are a parameter. The loss alone would collapse them to a single point: add
             ``weight * unclump.KoLeo()(head.prototypes)`` or another objective, and keep them on the sphere with
             `SphereSGD` or `SphereAdam`. Otherwise they are a buffer, saved with the model and never updated.
@@ -176,8 +176,8 @@ class PrototypeHead(nn.Module):
         """The `squared_cosine_loss` of the outputs to the prototypes of their labels.
 
         Outputs whose label is `ignore_index` do not count, as in `torch.nn.functional.cross_entropy`; the loss of a
-        batch of nothing else is zero. On a CPU other labels out of range are refused; to look at those on a GPU would
-        make it wait, so there torch's own assertion stops the program.
+        batch with no other labels is zero. On a CPU, other labels out of range raise an `IndexError`; checking them on
+        a GPU would synchronise it, so there torch's own assertion stops the program.
         """
         self._check(outputs)
         _check_labels(labels, outputs)

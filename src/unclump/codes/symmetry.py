@@ -1,8 +1,8 @@
 r"""The symmetry group of a code: the isometries that permute its points.
 
-An isometry is known by the images of a *base* :math:`b_1, \ldots, b_d`, points that span the space. Images are tried
-one after the other; each must have the cosines of its original with those before. The order of the group is a product
-over the base, of the orbits under the isometries that fix the points before:
+An isometry is determined by the images of a *base* :math:`b_1, \ldots, b_d`, points that span the space. Images are
+chosen one by one; their cosines with the previous images must be those of the base points. The order of the group is a
+product over the base, of the sizes of the orbits under the isometries that fix the previous base points:
 
 .. math:: |G| = \prod_i |\{g(b_i) : g \in G,\ g(b_1) = b_1, \ldots, g(b_{i-1}) = b_{i-1}\}|
 """
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float
 
 from unclump.codes.verify import contacts
 
-_MOST_POINTS = 5_000
+_MAX_POINTS = 5_000
 _MOST_TRIALS = 20_000  # images of points; high-dimensional codes with few different angles may need more
 
 
@@ -25,8 +25,8 @@ class Symmetry:
     """A finite group of isometries.
 
     Attributes:
-        order: How many they are.
-        name: In three dimensions, by Schoenflies; "" in others.
+        order: The number of isometries.
+        name: The Schoenflies symbol in three dimensions; "" in others.
     """
 
     order: int
@@ -41,17 +41,17 @@ def symmetry(points: Float[np.ndarray, "n d"], *, tolerance: float = 1e-7) -> Sy
 
     Args:
         points: Unit rows.
-        tolerance: How far an image may be from a point of the code.
+        tolerance: The largest distance of an image from a point of the code.
 
     Returns:
-        The group, or None where it takes too long to tell.
+        The group, or None if it would take too long to find.
 
     Example:
         >>> from unclump.codes.symmetry import symmetry
         >>> print(symmetry(np.concatenate([np.eye(3), -np.eye(3)])))
         Oh, order 48
     """
-    if len(points) > _MOST_POINTS:
+    if len(points) > _MAX_POINTS:
         return None
     x = np.delete(points, contacts(points).rattlers, axis=0)
     if len(x) == 0:
@@ -67,7 +67,7 @@ def symmetry(points: Float[np.ndarray, "n d"], *, tolerance: float = 1e-7) -> Sy
 
 
 class _Isometries:
-    """The isometries that permute points, as lists of the images of a base."""
+    """The isometries that permute the points, as lists of the images of a base."""
 
     def __init__(self, x: Float[np.ndarray, "n d"], tolerance: float) -> None:
         self.x, self.tolerance, self.trials = x, tolerance, 0
@@ -75,15 +75,15 @@ class _Isometries:
         self.profiles = np.sort(self.cosines, axis=1)
         self.rank = int(np.linalg.matrix_rank(x, tol=1e-6))
         self.base = self._choose_base()
-        self.alike = {i: self._alike(i) for i in self.base}
-        self.coordinates = x @ np.linalg.pinv(x[self.base])  # of all points, by those of the base
+        self.alike = {i: self._has_same_profile(i) for i in self.base}
+        self.coordinates = x @ np.linalg.pinv(x[self.base])  # of all points, in terms of the base
 
     def _choose_base(self) -> list[int]:
-        """Independent points. Those that are near each other leave fewest choices for their images."""
-        sizes = np.zeros(len(self.x), dtype=int)  # how many are alike
+        """Choose independent points. Points near each other leave the fewest choices for their images."""
+        sizes = np.zeros(len(self.x), dtype=int)  # the number of points with the same profile
         for i in range(len(self.x)):
             if sizes[i] == 0:
-                alike = self._alike(i)
+                alike = self._has_same_profile(i)
                 sizes[alike] = alike.sum()
         base = [int(sizes.argmin())]
         while len(base) < self.rank:
@@ -93,13 +93,13 @@ class _Isometries:
             base.append(int(np.where(heights > heights.max() / 2, nearness, -np.inf).argmax()))
         return base
 
-    def _alike(self, i: int) -> Bool[np.ndarray, " n"]:
-        """Which points have the same cosines with all others."""
+    def _has_same_profile(self, i: int) -> Bool[np.ndarray, " n"]:
+        """The mask of the points with the same sorted cosines as point i."""
         alike: Bool[np.ndarray, " n"] = np.abs(self.profiles - self.profiles[i]).max(axis=1) < self.tolerance
         return alike
 
     def order(self) -> int:
-        """How many isometries there are."""
+        """The number of isometries."""
         orbits = []
         for i in range(self.rank):
             fixed = self.base[:i]
@@ -108,7 +108,7 @@ class _Isometries:
         return math.prod(orbits)
 
     def extend(self, images: list[int]) -> Iterator[list[int]]:
-        """All isometries that take the first points of the base to these."""
+        """All isometries that map the first points of the base to these."""
         if len(images) < self.rank:
             for j in self._images(images):
                 yield from self.extend([*images, j])
@@ -116,7 +116,7 @@ class _Isometries:
             yield images
 
     def _images(self, images: list[int]) -> list[int]:
-        """Points that have the cosines with these images that the next point of the base has with the points before."""
+        """Candidate images of the next base point: their cosines with these images match those in the base."""
         self.trials += 1
         if self.trials > _MOST_TRIALS:
             raise TimeoutError
@@ -127,13 +127,13 @@ class _Isometries:
         return [int(j) for j in np.flatnonzero(candidates)]
 
     def _permutes(self, images: list[int]) -> bool:
-        """Whether the isometry takes every point to one of the points."""
+        """Whether the isometry maps every point to one of the points."""
         y = self.coordinates @ self.x[images]
         distances = np.linalg.norm(y - self.x[(y @ self.x.T).argmax(axis=1)], axis=1)
         return bool(distances.max() < self.tolerance * self.rank)
 
     def matrix(self, images: list[int]) -> Float[np.ndarray, "d d"]:
-        """The isometry as a matrix that rows are multiplied by."""
+        """The isometry as a matrix, to be multiplied from the right."""
         matrix: Float[np.ndarray, "d d"] = np.linalg.pinv(self.x[self.base]) @ self.x[images]
         return matrix
 
@@ -144,7 +144,7 @@ def schoenflies(elements: Float[np.ndarray, "k 3 3"]) -> str:
     traces = np.trace(elements, axis1=1, axis2=2)
     rotations, mirrors = int(is_rotation.sum()), int((~is_rotation & (traces > 1 - 1e-3)).sum())
     turns = np.arccos(np.clip((traces[is_rotation] - 1) / 2, -1, 1))
-    m = max(round(2 * math.pi / turn) if turn > 1e-3 else 1 for turn in turns)  # of the axis with the most
+    m = max(round(2 * math.pi / turn) if turn > 1e-3 else 1 for turn in turns)  # order of the main axis
     polyhedral = {(12, 3): "T", (24, 4): "O", (60, 5): "I"}.get((rotations, m))
     proper = polyhedral or (f"C{m}" if rotations == m else f"D{m}")
     if rotations == len(elements):

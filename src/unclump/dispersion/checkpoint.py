@@ -1,4 +1,4 @@
-"""The state of a run on the disk: whole at every moment, and refused by any other run."""
+"""The state of a run on disk: always complete, and never loaded by a different run."""
 
 import hashlib
 import os
@@ -17,8 +17,8 @@ class Checkpoint:
     """A file with the latest state of one run.
 
     Args:
-        path: Where it is, or is going to be.
-        identity: What tells this run from others: tensors by their bytes, all else by how it prints.
+        path: The file, which need not exist yet.
+        identity: What identifies the run: tensors are compared by their bytes, everything else by its repr.
     """
 
     def __init__(self, path: str | os.PathLike[str], **identity: object) -> None:
@@ -26,26 +26,26 @@ class Checkpoint:
         self.identity = {name: self.fingerprint(thing) for name, thing in identity.items()}
 
     def read(self) -> dict[str, Any] | None:
-        """The state that is there, or None; that of another run is refused, by what differs."""
-        return self.checked(read_state(self.path)) if self.path.exists() else None
+        """The saved state, or None if there is none; raise if it is of a different run, naming what differs."""
+        return self.check_identity(read_state(self.path)) if self.path.exists() else None
 
-    def checked(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The state, if it is that of this run."""
-        there = state["identity"]
-        for name, here in self.identity.items():
-            if there.get(name) != here:
+    def check_identity(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Return the state; raise unless it is of this run."""
+        saved = state["identity"]
+        for name, value in self.identity.items():
+            if saved.get(name) != value:
                 raise ValueError(
                     f"expected the checkpoint {self.path} of this run, got that of one with another {name}: "
-                    f"{there.get(name)} there, {here} here; delete it or name another"
+                    f"{saved.get(name)} there, {value} here; delete it or name another"
                 )
         return state
 
     def write(self, state: dict[str, Any]) -> None:
-        """Write beside, then rename: a kill at any moment leaves the old file or the new one, never half of one."""
+        """Write atomically: a process killed at any moment leaves either the old file or the new one."""
         write_state(self.path, {"identity": self.identity, **state})
 
     def fingerprint(self, thing: object) -> str:
-        """What tells it from others: of tensors their bytes, of all else how it prints."""
+        """A string that identifies a value: a hash of the bytes of a tensor, the repr of anything else."""
         if isinstance(thing, Tensor):
             content = thing.detach().cpu().contiguous().view(torch.uint8).numpy().data
             return f"{tuple(thing.shape)} {thing.dtype} {hashlib.sha256(content).hexdigest()[:16]}"
@@ -53,14 +53,14 @@ class Checkpoint:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """Read what `write_state` wrote; any other file, and one in which a bit has changed, is refused."""
+    """Read a file that `write_state` wrote; raise on any other file, or if a single bit has changed."""
     state = None
     if path.is_file():
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
         except MemoryError:
             raise
-        except Exception:  # whatever a file of other bytes makes a parser raise
+        except Exception:  # arbitrary bytes can make the parser raise anything
             state = None
     if not isinstance(state, dict) or not isinstance(state.get("identity"), dict) or "digest" not in state:
         raise ValueError(f"expected a checkpoint of disperse in {path}, got another file; delete it or name another")
@@ -70,7 +70,7 @@ def read_state(path: Path) -> dict[str, Any]:
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Write a state with the digest of its contents."""
+    """Write a state with a digest of its contents."""
     try:
         with replace_file(path) as file:
             torch.save({**state, "digest": digest(state)}, file)
@@ -79,7 +79,7 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def digest(state: Any) -> str:
-    """SHA-256 of everything in a state: tensors by their bytes, numbers and strings by how they print."""
+    """SHA-256 of everything in a state: the bytes of tensors, and the repr of numbers and strings."""
     result = hashlib.sha256()
     for part in _bytes(state):
         result.update(part)

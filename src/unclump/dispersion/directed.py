@@ -1,4 +1,4 @@
-"""The rows of a table that have a direction: all but zeros, which padding is made of."""
+"""The rows of a table that have a direction: all but rows of zeros, such as padding."""
 
 from torch import Tensor
 
@@ -6,7 +6,7 @@ from unclump._checks import directed_rows
 
 
 class DirectedRows:
-    """The rows of a table that can be dispersed; rows of zeros stay as they are, and are listed in a warning.
+    """The rows of a table that can be dispersed; rows of zeros are left unchanged, and a warning lists them.
 
     Example:
         >>> import warnings
@@ -24,13 +24,13 @@ class DirectedRows:
         self.rows = self.of(self.table)
 
     def of(self, values: Tensor) -> Tensor:
-        """Of the values of all rows, those of the rows with a direction."""
+        """Select the values of the rows with a direction from those of all rows."""
         return values if self._mask is None else values[self._mask]
 
     def numbers(self, rows: Tensor) -> Tensor:
-        """Which rows of the table these are, numbered among those with a direction."""
+        """Convert row numbers among the rows with a direction to row numbers of the table."""
         return rows if self._mask is None else self._mask.nonzero()[:, 0][rows]
 
     def put_back(self, rows: Tensor) -> Tensor:
-        """The table with other rows in place of those that have a direction."""
+        """The table with `rows` in place of the rows with a direction."""
         return rows if self._mask is None else self.table.clone().masked_scatter_(self._mask.unsqueeze(-1), rows)

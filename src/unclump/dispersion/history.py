@@ -1,4 +1,4 @@
-"""What a run records on its way."""
+"""The history of a run."""
 
 import math
 from dataclasses import dataclass
@@ -19,24 +19,24 @@ _HEADING = ("step", "value", "min angle", "variance", "seconds")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class History:
-    """What was recorded on the way: one entry per record in every array. Prints itself as a table, angles in degrees.
+    """The records of a run, one entry per record in every array. Prints as a table, with angles in degrees.
 
-    In a notebook it is shown as a table with the curve of the smallest angle.
+    A notebook shows it as a table with a curve of the smallest angle.
     """
 
     step: npt.NDArray[np.int64]
-    """How many updates the points had had."""
+    """The number of updates before the record."""
     value: Floats
-    """The objective at them: of the whole table, or of the batch that was drawn next."""
+    """The value of the objective, at the whole table or at the next batch."""
     min_angle: Floats
     """The smallest angle in radians, among `min_angle_rows` rows."""
     spherical_variance: Floats
     seconds: Floats
-    """Since the start of the run, measuring included; a continued run counts on."""
+    """Seconds since the start of the run, including measurements; a resumed run adds to those before it."""
     rows: int
-    """The rows of the table."""
+    """The number of rows in the table."""
     min_angle_rows: int
-    """How many of them `min_angle` looks at. Where fewer than `rows`, a fixed random choice: an upper bound."""
+    """The number of rows measured for `min_angle`. If fewer than `rows`, a fixed random sample: an upper bound."""
     interrupted: bool = False
     """Whether the run was stopped before its last step."""
 

@@ -1,8 +1,7 @@
-r"""The loop: a table of points is dispersed under any objective, step by step, and can be stopped and continued.
+r"""The dispersion loop: moves the points of a table apart under any objective, and can be stopped and resumed.
 
-A run is a sequence of states. Each is reached from the one before by a draw of rows, the objective's gradient at them
-and an update of these rows alone; a checkpoint holds one state complete, so that a continued run cannot be told from
-one that never stopped.
+A run is a sequence of states. Each step draws rows, computes the objective's gradient at them, and updates only these
+rows. A checkpoint contains one complete state, so that a resumed run is bitwise the same as one that never stopped.
 """
 
 import os
@@ -38,7 +37,7 @@ __all__ = ["Dispersed", "History", "disperse"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Dispersed(Generic[Table]):
-    """What `disperse` returns: the points, and how they came there. `history.to_pandas()` is a data frame."""
+    """The result of `disperse`: the points, and the history of the run. `history.to_pandas()` is a data frame."""
 
     points: Table
     history: History
@@ -71,57 +70,58 @@ def disperse(
     schedule: Callable[[int], float] | None = None,
     measure_every: int | None = None,
 ) -> Dispersed[Table]:
-    r"""Move the rows of a table apart on the sphere, by Riemannian descent of an objective.
+    r"""Move the rows of a table apart on the sphere, by Riemannian descent on an objective.
 
     Args:
-        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm. They are put
-            on the sphere; the input is never changed. Half precision is computed in float32. Rows of zeros, as padding
-            is, have no direction: they take no part, stay as they are, and are listed in a warning.
-        objective: Maps embeddings to a scalar, lower being better; or the name of one, see `list_objectives`. With
-            ``gather=Shards()`` the points are this rank's rows of a table that is spread over ranks, all of which make
-            the same call; batches are drawn from the whole table, with the first rank's generator.
-        steps: How many updates.
-        lr: The step size of `SphereAdam`: about the angle, in radians, that a row turns in a step. Its eps is 1e-8
-            divided by the rows in a step, so that a mean over rows has the same steps whatever their number.
-        batch_size: Rows in a minibatch, drawn without replacement; those left over at the end of an epoch sit it out.
-            Only the drawn rows are read and updated, each with a step count of its own. None is the whole table.
-        generator: For the minibatches. None is torch's global generator, as for the objective's own draws.
-        progress: Show a bar on stderr, with the latest record.
-        frozen: A mask of shape (n,), or row numbers. These rows act on the others by their direction, and are returned
-            exactly as they were given, whatever their norm.
-        max_move: An angle in radians that no row travels beyond, from where it started, also after rounding to the
-            dtype of `x`. A row that would is brought back along the great circle to its start.
-        keep_norms: Return each row with the norm that it had, instead of unit rows.
-        checkpoint: A file for the state of the run. Where it exists already the run continues from it, to the same bits
-            as if it had never stopped: points, optimiser, batch order, and the state of every generator, torch's global
-            one included. It must come from the same call; of the schedule only its presence is compared, of generators
-            that were passed their seeds. A damaged one is refused. With a table that is spread over ranks it is a
-            folder that all ranks see, and they may be more or fewer than they were.
-        checkpoint_seconds: How long to wait between two writes of it. It is also written at the end.
-        optimizer: Makes another optimiser of the list of parameters, such as
-            ``functools.partial(SphereSGD, lr=0.1, momentum=0.9)``; then `lr` is not used. Those of torch.optim are
-            projected after each step; with `batch_size` or `frozen` they must take sparse gradients.
+        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, with rows of any norm. The
+            input is never changed: a copy is projected onto the sphere. Half precision is computed in float32. Rows of
+            zeros, such as padding, have no direction: they are left unchanged, and a warning lists them.
+        objective: Maps embeddings to a scalar to be minimised; or its name, see `list_objectives`. With
+            ``gather=Shards()``, the points are this rank's rows of a table that is distributed over ranks. All ranks
+            must make the same call; batches are drawn from the whole table, with the first rank's generator.
+        steps: The number of updates.
+        lr: The step size of `SphereAdam`, which is about the angle in radians by which a row moves in a step. Its eps
+            is 1e-8 divided by the number of rows in a step, so that for a mean over rows, steps do not depend on it.
+        batch_size: Rows in a minibatch, drawn without replacement; an incomplete last batch of an epoch is dropped.
+            Only the drawn rows are read and updated, each with its own step count. None uses the whole table.
+        generator: Draws the minibatches. None uses torch's global generator, like the objective by default.
+        progress: Show a progress bar on stderr, with the latest record.
+        frozen: A mask of shape (n,), or row numbers. These rows repel the others, and are returned bitwise unchanged,
+            whatever their norm.
+        max_move: The largest angle, in radians, between a row and its start, guaranteed even after rounding to the
+            dtype of `x`. A row that moves farther is brought back along the great circle to its start.
+        keep_norms: Return each row with its original norm, instead of unit rows.
+        checkpoint: A file for the state of the run. If it exists, the run resumes from it, bitwise as if it had never
+            stopped: points, optimiser, batch order, and the state of every generator, including torch's global one. It
+            must come from the same call: generators are compared by their seeds, and of a schedule only whether there
+            is one. A damaged file raises an error. For a table that is distributed over ranks, it is a folder that all
+            ranks can access; the number of ranks may change.
+        checkpoint_seconds: The time between two writes of the checkpoint. It is also written at the end.
+        optimizer: Creates another optimiser from a list of parameters, such as
+            ``functools.partial(SphereSGD, lr=0.1, momentum=0.9)``; then `lr` is ignored. With an optimiser of
+            torch.optim, points are projected after each step; with `batch_size` or `frozen` it must support sparse
+            gradients.
         schedule: Maps the number of the step, from 0, to a factor of the learning rate.
-        measure_every: Steps between two records of the history; None makes about twenty. The first and the last state
-            are always recorded.
+        measure_every: Steps between two records of the history; None makes about twenty records. The first and the last
+            state are always recorded.
 
     Returns:
-        The points, of the kind, dtype and device of `x`, and the history. Ctrl-C ends the run after the
-        current step, with the checkpoint written and what is there returned; a second one does not wait for the step,
-        and leaves the checkpoint as it was.
+        The points, with the type, dtype and device of `x`, and the history. Ctrl-C ends the run after the current step,
+        writes the checkpoint, and returns the points so far; a second Ctrl-C does not wait for the step, and leaves the
+        checkpoint unchanged.
 
     Example:
         >>> from unclump.dispersion.loop import disperse
         >>> clump = torch.tensor([1.0, 0.0, 0.0]) + 0.1 * torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
-        >>> found = disperse(clump, uc.KoLeo(), steps=500, lr=0.05, schedule=lambda step: 1 - step / 500)
-        >>> round(math.degrees(uc.min_angle(found.points)), 1)  # four points, a tetrahedron
+        >>> result = disperse(clump, uc.KoLeo(), steps=500, lr=0.05, schedule=lambda step: 1 - step / 500)
+        >>> round(math.degrees(uc.min_angle(result.points)), 1)  # four points, a tetrahedron
         109.5
     """
-    given = as_tensor(x)
-    objective = _module(objective)
-    check_table(given, at_least=0)
-    directed = DirectedRows(given)
-    ranks = _ranks(directed.rows, objective)
+    original = as_tensor(x)
+    objective = _as_module(objective)
+    check_table(original, at_least=0)
+    directed = DirectedRows(original)
+    ranks = _find_ranks(directed.rows, objective)
     check_table(directed.rows, at_least=2 if ranks.size == 1 else 0)
     _check_choices(
         steps=steps,
@@ -132,27 +132,27 @@ def disperse(
         schedule=schedule,
         measure_every=measure_every,
     )
-    moving = _moving(frozen, directed, ranks)
+    moving = _movable_rows(frozen, directed, ranks)
     table = nn.Parameter(full_precision(directed.rows).clone(memory_format=torch.contiguous_format))
     batch_rows = min(batch_size or ranks.total, ranks.total)
     run = Run(
         table,
         objective,
-        _make(optimizer, table, lr, batch_rows),
+        _make_optimizer(optimizer, table, lr, batch_rows),
         generator,
         batch_size=batch_rows,
         ranks=ranks,
         is_own_optimizer=optimizer is None,
     )
     start = None if max_move is None else table.detach().clone()
-    every = max(1, steps // 20) if measure_every is None else measure_every
+    record_every = max(1, steps // 20) if measure_every is None else measure_every
     rates = [group["lr"] for group in run.optimizer.param_groups]
 
     file = None
     if checkpoint is not None:
         file = _checkpoint_kind(ranks)(
             checkpoint,
-            table=given,
+            table=original,
             objective=objective,
             batch_size=batch_size,  # before the optimiser, whose eps depends on it
             optimizer=run.optimizer,
@@ -160,23 +160,23 @@ def disperse(
             steps=steps,
             frozen=moving,
             max_move=max_move,
-            measure_every=every,
+            measure_every=record_every,
             seed=run.seeds(),
         )
         state = file.read()
         if state is not None:
             run.load_state_dict(state)
 
-    stopped = torn = False
+    stopped = interrupted = False
     with (
-        _interrupts_noted() as interrupts,
+        _defer_interrupts() as interrupts,
         tqdm(total=steps, initial=min(run.step, steps), disable=not progress, unit="step") as bar,
     ):
         saved = time.monotonic()
         try:
             while run.step <= steps and not stopped:
                 rows, value, gradient = run.evaluate()
-                if run.step % every == 0 or run.step == steps:
+                if run.step % record_every == 0 or run.step == steps:
                     run.record(value)
                     bar.set_postfix(value=f"{run.records[-1][1]:.4g}", min_angle=f"{run.degrees():.3f}°")
                 if run.step < steps:
@@ -192,8 +192,8 @@ def disperse(
                     file.write(run.state_dict())
                     saved = time.monotonic()
         except KeyboardInterrupt:
-            torn = True
-    if file is not None and not torn:
+            interrupted = True
+    if file is not None and not interrupted:
         file.write(run.state_dict())
     free = slice(None) if moving is None else moving
     points = directed.rows.clone(memory_format=torch.contiguous_format)
@@ -201,23 +201,23 @@ def disperse(
     return Dispersed(like(directed.put_back(points), x), run.history(interrupted=run.step <= steps))
 
 
-def _ranks(x: Tensor, objective: nn.Module) -> Alone:
-    """Those over which the table is spread, if the objective says so."""
+def _find_ranks(x: Tensor, objective: nn.Module) -> Alone:
+    """The ranks over which the table is distributed, according to the objective."""
     if not isinstance(x, Tensor):
         check_table(x)
     gather = getattr(objective, "gather", False)
     if gather is not False and not isinstance(gather, Shards):
         raise ValueError(
-            f"expected gather=unclump.Shards() in the objective of a table that is spread over ranks, got {objective}: "
-            "nobody averages gradients here"
+            "expected gather=unclump.Shards() in the objective of a table that is distributed over ranks, "
+            f"got {objective}: gradients are not averaged over ranks here"
         )
     return ranks_of(x, gather, objective)
 
 
-def _moving(frozen: Rows | None, directed: DirectedRows, ranks: Alone) -> Tensor | None:
-    """The mask of the rows that may move, among those with a direction; None where all may, on every rank."""
+def _movable_rows(frozen: Rows | None, directed: DirectedRows, ranks: Alone) -> Tensor | None:
+    """The mask of the rows that may move, among those with a direction; None if all may, on every rank."""
     moving = moving_rows(frozen, directed.table, elsewhere=ranks.size > 1)
-    if not ranks.any(moving is not None)[0]:  # perhaps on other ranks only
+    if not ranks.any(moving is not None)[0]:  # rows may be frozen on other ranks only
         return None
     return directed.of(torch.ones_like(directed.table[:, 0], dtype=torch.bool) if moving is None else moving)
 
@@ -225,12 +225,12 @@ def _moving(frozen: Rows | None, directed: DirectedRows, ranks: Alone) -> Tensor
 def _checkpoint_kind(ranks: Alone) -> Callable[..., Checkpoint]:
     if not isinstance(ranks, Ranks):
         return Checkpoint
-    from unclump.dispersion.sharded_checkpoint import ShardedCheckpoint  # and half a second of torch's own imports
+    from unclump.dispersion.sharded_checkpoint import ShardedCheckpoint  # takes half a second
 
     return partial(ShardedCheckpoint, ranks=ranks)
 
 
-def _module(objective: nn.Module | str) -> nn.Module:
+def _as_module(objective: nn.Module | str) -> nn.Module:
     if isinstance(objective, str):
         return objective_by_name(objective)
     if not isinstance(objective, nn.Module):
@@ -240,16 +240,16 @@ def _module(objective: nn.Module | str) -> nn.Module:
     return objective
 
 
-def _make(
+def _make_optimizer(
     optimizer: Callable[[list[nn.Parameter]], Optimizer] | None, table: nn.Parameter, lr: float, rows: int
 ) -> Optimizer:
-    if optimizer is None:  # the gradients of a mean over rows become smaller with their number, and so does eps
+    if optimizer is None:  # the gradients of a mean over rows shrink with their number, and so must eps
         return SphereAdam([table], lr=lr, eps=1e-8 / rows)
     made = optimizer([table])
     if not isinstance(made, Optimizer):
         raise TypeError(
             f"expected optimizer to make a torch optimiser of a list of parameters, got {type(made).__name__}; "
-            "pass for example functools.partial(unclump.SphereSGD, lr=0.1)"
+            "for example, pass functools.partial(unclump.SphereSGD, lr=0.1)"
         )
     if not isinstance(made, SphereAdam | SphereSGD):
         project_after_step(made, [table])
@@ -257,24 +257,25 @@ def _make(
 
 
 @contextmanager
-def _interrupts_noted() -> Iterator[list[int]]:
-    """Ctrl-C is noted in the list, so that it tears no step apart; pressed again, it interrupts at once.
+def _defer_interrupts() -> Iterator[list[int]]:
+    """Append Ctrl-C to the list instead of interrupting a step; a second Ctrl-C interrupts immediately.
 
-    Only where it would raise KeyboardInterrupt: other threads do not receive it, and a program's own handler stays.
+    Does nothing unless Ctrl-C would raise KeyboardInterrupt here: other threads do not receive signals, and a handler
+    that the program has installed is kept.
     """
-    noted: list[int] = []
+    received: list[int] = []
 
-    def note(number: int, frame: object) -> None:
-        noted.append(number)
+    def defer(number: int, frame: object) -> None:
+        received.append(number)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    in_charge = threading.current_thread() is threading.main_thread()
-    if not in_charge or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield noted
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield received
         return
-    signal.signal(signal.SIGINT, note)
+    signal.signal(signal.SIGINT, defer)
     try:
-        yield noted
+        yield received
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -301,5 +302,5 @@ def _check_choices(
     if schedule is not None and not callable(schedule):
         raise TypeError(
             f"expected schedule to map the number of a step to a factor of lr, got {type(schedule).__name__}; "
-            "pass for example lambda step: 1 - step / 1000"
+            "for example, pass lambda step: 1 - step / 1000"
         )

@@ -1,4 +1,4 @@
-"""Which rows of a table may move, how far, and how they are written down where they went."""
+"""Bounds on the moves of rows: which may move, how far, and rounding that respects the bound."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from unclump._precision import widen
 from unclump.geometry.sphere import angle, exp, log
 from unclump.ops.project import project
 
-_BLOCK = 2**20  # numbers settled at once, in double precision
-_TRIES = 12  # to round a row such that it is within its bound
+_BLOCK = 2**20  # entries converted to double precision at a time
+_TRIES = 12  # attempts to round a row to within its bound
 
 Rows = Tensor | npt.NDArray[Any] | Sequence[int] | Sequence[bool]
 
 
 def moving_rows(frozen: Rows | None, x: Tensor, *, elsewhere: bool = False) -> Tensor | None:
-    """The mask of the rows that are not frozen, or None where all of them may move; `elsewhere` there are more rows."""
+    """The mask of the rows that are not frozen, or None if all may move; `elsewhere` if other ranks have rows, too."""
     if frozen is None:
         return None
     chosen, n = torch.as_tensor(frozen).to(x.device), len(x)
@@ -37,7 +37,7 @@ def moving_rows(frozen: Rows | None, x: Tensor, *, elsewhere: bool = False) -> T
             )
         wrong = chosen[(chosen < 0) | (chosen >= n)].tolist()
         if wrong:
-            raise ValueError(f"expected frozen rows from 0 to {n - 1}, got {wrong[0]}; a table of {n} has no such row")
+            raise ValueError(f"expected frozen rows from 0 to {n - 1}, got {wrong[0]}; there is no such row")
         moving = torch.ones(n, dtype=torch.bool, device=x.device)
         moving[chosen.long()] = False
     if not moving.any() and not elsewhere:
@@ -46,25 +46,25 @@ def moving_rows(frozen: Rows | None, x: Tensor, *, elsewhere: bool = False) -> T
 
 
 def bring_back(table: Tensor, start: Tensor, rows: Tensor | slice, max_move: float) -> None:
-    """Put those of the rows that are farther than `max_move` from their start at just this angle from it."""
-    origin, here = start[rows], table[rows]
-    travelled = angle(origin, here).unsqueeze(-1)
-    bounded = project(exp(origin, log(origin, here) * (max_move / travelled)))
-    table[rows] = torch.where(travelled > max_move, bounded, here)
+    """Move rows that are farther than `max_move` from their start back to this angle, in place."""
+    origin, current = start[rows], table[rows]
+    travelled = angle(origin, current).unsqueeze(-1)
+    bounded = project(exp(origin, log(origin, current) * (max_move / travelled)))
+    table[rows] = torch.where(travelled > max_move, bounded, current)
 
 
 def settle(
     directions: Float[Tensor, "n d"], original: Float[Tensor, "n d"], *, keep_norms: bool, max_move: float | None = None
 ) -> Float[Tensor, "n d"]:
-    """The rows of a table turned into new directions, in its dtype, with the bound on moves kept after rounding.
+    """Round new directions to the dtype of a table, such that the bound on moves holds after rounding.
 
     Args:
-        directions: Where the rows should point, unit rows.
-        original: The rows as they were.
-        keep_norms: Keep the norm of each row; otherwise rows are the directions, rounded. A row whose norm its dtype
-            cannot carry in the new direction, too large or too small for it, stays as it was.
-        max_move: The largest angle between a row as it was and as it is returned, both taken to the last bit. A row
-            that rounding would carry farther is turned less.
+        directions: The new directions, unit rows.
+        original: The original rows.
+        keep_norms: Keep the norm of each row; otherwise return the rounded directions. A row whose norm would overflow
+            or underflow in the new direction is returned unchanged.
+        max_move: The largest angle between an original row and the returned one, computed from their exact values. A
+            row that rounding would move farther is rotated less.
     """
     rows = max(1, _BLOCK // original.shape[1])
     blocks = zip(torch.split(directions.detach(), rows), torch.split(original.detach(), rows), strict=True)
@@ -72,33 +72,33 @@ def settle(
 
 
 def norms_of(rows: Float[Tensor, "n d"]) -> Float[Tensor, "n 1"]:
-    """The norms of rows that are not zero, in double precision, from the smallest number to the largest."""
+    """The norms of nonzero rows, in double precision, without underflow or overflow."""
     rows = widen(rows)
     largest = rows.abs().amax(dim=-1, keepdim=True)
     norms: Tensor = largest * vector_norm(rows / largest, dim=-1, keepdim=True)
     return norms
 
 
-def _with_norms(rows: Tensor, norms: Tensor | None) -> Tensor:
-    """Rows whose norm is one but for rounding, with these norms instead."""
+def _scale_to_norms(rows: Tensor, norms: Tensor | None) -> Tensor:
+    """Scale rows of norm one, up to rounding, to these norms."""
     return rows if norms is None else rows * (norms / vector_norm(rows, dim=-1, keepdim=True))
 
 
 def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
-    wide, aim = widen(original), widen(directions)
+    wide, target = widen(original), widen(directions)
     norms = norms_of(wide) if keep_norms else None
     start = project(wide)
-    rows = _with_norms(aim, norms).to(original.dtype)
+    rows = _scale_to_norms(target, norms).to(original.dtype)
     if max_move is not None:
-        there, length = log(start, aim), angle(start, aim)
+        displacement, length = log(start, target), angle(start, target)
         allowed, far = length, (length > max_move).nonzero()[:, 0]
         excess = length - max_move
         for attempt in range(_TRIES):
             allowed = torch.where(excess > 0, (allowed - excess).clamp_min(0), allowed)
             share = torch.where(length[far] > 0, allowed[far] / length[far], 0).unsqueeze(-1)
-            turned = exp(start[far], share * there[far])
-            rows[far] = _with_norms(turned, None if norms is None else norms[far]).to(original.dtype)
-            # What is too far now is so by rounding: turned less, and less at every attempt, it is rounded otherwise.
+            turned = exp(start[far], share * displacement[far])
+            rows[far] = _scale_to_norms(turned, None if norms is None else norms[far]).to(original.dtype)
+            # Rows that are still too far are so because of rounding. Every attempt rotates them less.
             excess = 2.0 ** (attempt + 1) * (angle(start, project(widen(rows))) - max_move)
             far = (excess > 0).nonzero()[:, 0]
             if len(far) == 0:
@@ -107,18 +107,18 @@ def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: fl
         if keep_norms:
             rows[far] = original[far]
         elif far.any():
-            _place_unit_rows(rows, start, far, max_move)
-    lost = ~rows.isfinite().all(dim=-1) | (rows == 0).all(dim=-1)
-    rows[lost] = original[lost]
+            _reset_unit_rows(rows, start, far, max_move)
+    is_unrepresentable = ~rows.isfinite().all(dim=-1) | (rows == 0).all(dim=-1)
+    rows[is_unrepresentable] = original[is_unrepresentable]
     return rows
 
 
-def _place_unit_rows(rows: Tensor, start: Tensor, far: Tensor, max_move: float) -> None:
-    """Unit rows that did not move; rounding alone may turn them too far."""
+def _reset_unit_rows(rows: Tensor, start: Tensor, far: Tensor, max_move: float) -> None:
+    """Reset these rows to their start, as unit rows; raise if rounding alone rotates them too far."""
     rows[far] = start[far].to(rows.dtype)
     turned = angle(start, project(widen(rows))).max().item()
     if turned > max_move:
         raise ValueError(
-            f"expected max_move of at least {turned:.3g} radians, got {max_move:.3g}: so far do rows turn that are "
-            f"made unit and rounded to {str(rows.dtype).removeprefix('torch.')}; allow more, or keep the norms"
+            f"expected max_move of at least {turned:.3g} radians, got {max_move:.3g}: normalising rows and rounding "
+            f"them to {str(rows.dtype).removeprefix('torch.')} rotates them that far; allow more, or keep the norms"
         )

@@ -1,4 +1,4 @@
-r"""Room for new rows: the emptiest directions of a table."""
+r"""Placement of new rows in the emptiest directions of a table."""
 
 import torch
 from jaxtyping import Float, Int
@@ -16,33 +16,34 @@ from unclump.optim.optimizers import SphereAdam
 
 _SHARPNESS = [2.0**k for k in range(3, 14)]
 _STEPS = 40  # at each sharpness
-_NEIGHBOURS = 256  # that each new row minds, or as many as _GATHERED entries hold, but no fewer than 16
-_GATHERED = 2**24
-_SEARCHED = 1024  # places at a time, between updates of the bar
+_NEIGHBOURS = 256  # rows that repel each new row: fewer if they have more than _MAX_GATHERED entries, but at least 16
+_MAX_GATHERED = 2**24
+_BLOCK = 1024  # locations searched between two updates of the progress bar
 
 
 def place(
     count: int, x: Table, *, samples: int = 10_000, generator: torch.Generator | None = None, progress: bool = False
 ) -> Table:
-    r"""New rows for a table, in its emptiest directions: far from it and from each other.
+    r"""Place new rows in the emptiest directions of a table: far from its rows and from each other.
 
-    Of many uniform places the farthest from all rows is taken, then the farthest from these and it, and so on [1]. Then
-    each new row climbs the soft minimum of its distances to its nearest rows z, old and new,
+    Of many uniformly random locations, the farthest from all rows is chosen, then the farthest from all rows and the
+    first choice, and so on [1]. Then each new row y maximises the soft minimum of its distances to its nearest rows z,
+    old and new,
 
     .. math:: \max_y -\frac1s \log \sum_j \exp(s \langle y, z_j \rangle), \quad s = p / \min_j |y - z_j|^2,
 
-    all of them together, with p ever larger. The smallest angle is never less than where the climb began.
+    all of them at once, for increasing p. The smallest angle never falls below that of the chosen locations.
 
     Args:
-        count: How many rows to place.
-        x: The table of shape (n, d), a tensor or a NumPy array, rows of any norm. It stays as it is. Rows of zeros, as
-            padding is, take up no room, and are listed in a warning.
-        samples: How many uniform places to choose from, at least `count`.
-        generator: For these.
-        progress: Show a bar on stderr while the table is searched for the nearest of each place.
+        count: The number of rows to place.
+        x: The table of shape (n, d), a tensor or a NumPy array, with rows of any norm. It is not changed. Rows of
+            zeros, such as padding, are ignored, and a warning lists them.
+        samples: The number of random locations to choose from, at least `count`.
+        generator: Draws these locations.
+        progress: Show a progress bar on stderr during the search for the nearest row of each location.
 
     Returns:
-        Unit rows of shape (count, d), of the kind, dtype and device of `x`.
+        Unit rows of shape (count, d), with the type, dtype and device of `x`.
 
     References:
         [1] Gonzalez. Clustering to minimize the maximum intercluster distance. Theoretical Computer Science, 1985.
@@ -53,39 +54,39 @@ def place(
         >>> place(1, corner, generator=torch.Generator().manual_seed(0))
         tensor([[-0.5774, -0.5774, -0.5774]])
     """
-    given = as_tensor(x)
-    check_table(given)
-    directed = DirectedRows(given)
+    original = as_tensor(x)
+    check_table(original)
+    directed = DirectedRows(original)
     check_count("count", count)
     check_count("samples", samples)
     check_generator(generator)
     if samples < count:
-        raise ValueError(f"expected at least as many samples as new rows, got {samples} for {count}; take more samples")
+        raise ValueError(f"expected at least as many samples as new rows, got {samples} for {count}; use more samples")
     table = project(directed.rows)
     check_table(table)
-    places = uniform(samples, table.shape[1], generator=generator, dtype=table.dtype, device=table.device)
-    return like(_climb(table, _farthest(count, places, table, progress)).to(given.dtype), x)
+    locations = uniform(samples, table.shape[1], generator=generator, dtype=table.dtype, device=table.device)
+    return like(_maximise_room(table, _choose_farthest(count, locations, table, progress)).to(original.dtype), x)
 
 
-def _farthest(
-    count: int, places: Float[Tensor, "m d"], x: Float[Tensor, "n d"], progress: bool
+def _choose_farthest(
+    count: int, locations: Float[Tensor, "m d"], x: Float[Tensor, "n d"], progress: bool
 ) -> Float[Tensor, "{count} d"]:
-    """Choose places one by one, each the farthest from the table and from those before."""
-    free = places.new_empty(len(places))
-    with tqdm(total=len(places), desc="searching", unit="place", disable=not progress, leave=False) as bar:
-        for start in range(0, len(places), _SEARCHED):
-            some = places[start : start + _SEARCHED]
-            free[start : start + len(some)] = angle(some, x[nearest(some, x)[0][:, 0]])
-            bar.update(len(some))
+    """Choose locations one by one, each the farthest from the table and from those already chosen."""
+    room = locations.new_empty(len(locations))
+    with tqdm(total=len(locations), desc="searching", unit="place", disable=not progress, leave=False) as bar:
+        for start in range(0, len(locations), _BLOCK):
+            block = locations[start : start + _BLOCK]
+            room[start : start + len(block)] = angle(block, x[nearest(block, x)[0][:, 0]])
+            bar.update(len(block))
     chosen = []
     for _ in range(count):
-        chosen.append(free.argmax())
-        free = torch.minimum(free, angle(places, places[chosen[-1]]))
-    return places[torch.stack(chosen)]
+        chosen.append(room.argmax())
+        room = torch.minimum(room, angle(locations, locations[chosen[-1]]))
+    return locations[torch.stack(chosen)]
 
 
-def _climb(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
-    """The best of the places that the new rows pass on their way, by the smallest angle that any of them has."""
+def _maximise_room(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
+    """Maximise the soft minimum; return the best iterate, by its smallest angle to any other row."""
     rows = nn.Parameter(start.clone())
     optimizer = SphereAdam([rows], lr=0.0)
     best, near, room = start, *_nearest_rows(x, start)
@@ -107,8 +108,8 @@ def _climb(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"]) -> Float[Tensor
 
 
 def _nearest_rows(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m k"], Float[Tensor, " m"]]:
-    """The rows of (x, y) nearest to each of y, itself left out, nearest first; and the angle to the nearest."""
+    """For each row of y, its nearest other rows in (x, y), nearest first; and the angle to the nearest."""
     z = torch.cat([x, y])
-    k = min(len(z) - 1, max(16, min(_NEIGHBOURS, _GATHERED // y.numel())))
+    k = min(len(z) - 1, max(16, min(_NEIGHBOURS, _MAX_GATHERED // y.numel())))
     near, _ = nearest(y, z, k=k, itself=len(x))
     return near, angle(y, z[near[:, 0]])

@@ -1,4 +1,4 @@
-r"""Repair of clumps: rows that are the same, or nearly so, come apart, and no other row changes by a bit."""
+r"""Repair of clumps: separate rows that are equal or nearly equal, and leave all others bitwise unchanged."""
 
 import math
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from unclump.ops.project import project
 
 _BLOCK = 512, 8192  # rows and columns of the largest matrix of distances
 _ROUNDS = 300
-_BEYOND = 1.05  # rows are pushed a little farther apart than asked, so that the rounds come to an end
+_MARGIN = 1.05  # rows are pushed slightly farther apart than required, so that the rounds terminate
 
 
 @dataclass(frozen=True, eq=False)
 class Separated(Generic[Table]):
-    """What `separate_duplicates` returns."""
+    """The result of `separate_duplicates`."""
 
     points: Table
-    """The table; rows that were in no clump are the same to the bit."""
+    """The table; rows that were not in a clump are bitwise unchanged."""
     rows: Int[Tensor, " m"]
     """The numbers of the rows that moved, ascending."""
     within: float
-    """The angle, in radians, up to which rows were taken for duplicates."""
+    """The angle, in radians, up to which rows counted as duplicates."""
 
 
 def separate_duplicates(
@@ -45,76 +45,77 @@ def separate_duplicates(
 ) -> Separated[Table]:
     r"""Separate rows that are equal or nearly equal, from each other and from all other rows.
 
-    A row is clumped where another lies within the angle `within`. Clumped rows are pushed away from all rows that are
-    nearer than twice that angle, along the great circles between them, round after round, until none is; all others
-    stay. Exact duplicates have no such circle: they set out in random directions.
+    A row is clumped if another lies within the angle `within`. Clumped rows are repeatedly pushed away from all rows
+    that are nearer than twice that angle, along the great circles between them, until there are none; all other rows
+    stay. Exact duplicates have no such circle: they start in random directions.
 
     Args:
-        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, rows of any norm. Rows of
-            zeros, as padding is, stay as they are, and are listed in a warning.
-        within: The angle in radians up to which two rows count as duplicates; 0 is exact duplicates of direction. None
-            is `duplicate_angle(n, d)`, which uniform points do not come near to.
-        frozen: A mask of shape (n,), or row numbers, that stay even where they are clumped.
-        max_move: An angle in radians that no row moves beyond.
-        generator: For the random directions.
+        x: Points of shape (n, d), a tensor or a NumPy array of any floating-point dtype, with rows of any norm. Rows of
+            zeros, such as padding, are left unchanged, and a warning lists them.
+        within: The angle in radians up to which two rows count as duplicates; 0 for rows of exactly the same direction.
+            None is `duplicate_angle(n, d)`, far less than the angles between uniform points.
+        frozen: A mask of shape (n,), or row numbers, of rows that stay even if they are clumped.
+        max_move: The largest angle, in radians, by which a row may move.
+        generator: Draws the random directions.
 
     Returns:
-        The table in its kind and dtype, every row with the norm it had, and the numbers of the rows that moved. After
-        rounding to this dtype no row that moved has another within `within`.
+        The table, with its type, dtype and the norm of every row, and the numbers of the rows that moved. After
+        rounding to this dtype, no row that moved has another within `within`.
 
     Raises:
-        ValueError: There is no room to part them: the angle is too large for so many rows in so few dimensions, for
-            `max_move`, or too small for the dtype to tell.
+        ValueError: There is no room to separate them: the angle is too large for the number of rows and dimensions or
+            for `max_move`, or too small for the precision of the dtype.
 
     Example:
         >>> table = torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 2.0, 0.0]])
-        >>> found = separate_duplicates(table, generator=torch.Generator().manual_seed(0))
-        >>> found.rows, found.points[2]
+        >>> separated = separate_duplicates(table, generator=torch.Generator().manual_seed(0))
+        >>> separated.rows, separated.points[2]
         (tensor([0, 1]), tensor([0., 2., 0.]))
-        >>> math.degrees(uc.min_angle(found.points)) > 2
+        >>> math.degrees(uc.min_angle(separated.points)) > 2
         True
     """
     whole = as_tensor(x)
     check_table(whole, at_least=2)
     directed = DirectedRows(whole)
-    given = directed.rows
-    start = directions(given)
+    original = directed.rows
+    start = directions(original)
     n, d = start.shape
-    usual = max(duplicate_angle(n, d), 4 * torch.finfo(given.dtype).eps)  # on the circle it may be below rounding
-    within = usual if within is None else within
+    # On the circle, `duplicate_angle` may be less than a rounding error.
+    default_within = max(duplicate_angle(n, d), 4 * torch.finfo(original.dtype).eps)
+    within = default_within if within is None else within
     _check_choices(within, max_move, generator)
     moving = moving_rows(frozen, whole)
     if moving is not None:
         moving = directed.of(moving)
     clumped = angle(start, start[nearest(start)[0][:, 0]]) <= within
     rows = (clumped if moving is None else clumped & moving).nonzero()[:, 0]
-    points = given.clone(memory_format=torch.contiguous_format)
+    points = original.clone(memory_format=torch.contiguous_format)
     if len(rows) > 0:
-        wanted = 2 * max(within, usual)
-        parted = _part(start, rows, wanted, max_move, generator)
-        points[rows] = settle(parted, given[rows], keep_norms=True, max_move=max_move)
-        _check_parted(points, rows, within, wanted)
+        apart = 2 * max(within, default_within)
+        separated = _separate(start, rows, apart, max_move, generator)
+        points[rows] = settle(separated, original[rows], keep_norms=True, max_move=max_move)
+        _check_separated(points, rows, within, apart)
     return Separated(like(directed.put_back(points), x), directed.numbers(rows), within)
 
 
-def _part(
+def _separate(
     start: Float[Tensor, "n d"],
     rows: Int[Tensor, " m"],
     apart: float,
     max_move: float | None,
     generator: torch.Generator | None,
 ) -> Float[Tensor, "m d"]:
-    """The directions of the rows when each is `apart` from all others, or when the rounds are over."""
+    """Push the rows until each is `apart` from all others, or for at most `_ROUNDS` rounds; return their directions."""
     table = start.clone()
     shake = torch.randn(len(rows), start.shape[1], generator=generator, dtype=torch.float64).to(start.device)
     table[rows] = exp(start[rows], apart / 100 * project(tangent(start[rows], shake)))
     free = torch.zeros(len(start), dtype=torch.bool, device=start.device)
     free[rows] = True
-    looked, others = start[rows], _others(start, rows, free, 2 * apart)
+    neighbours_at, others = start[rows], _fixed_rows_nearby(start, rows, free, 2 * apart)
     for _ in range(_ROUNDS):
-        if angle(looked, table[rows]).max() > apart:  # as far as the list of others can be trusted
-            looked, others = table[rows], _others(table, rows, free, 2 * apart)
-        pushes, nearest_chord = _pushes(table, rows, torch.cat([rows, others]), _BEYOND * apart)
+        if angle(neighbours_at, table[rows]).max() > apart:  # beyond this the list of others may be incomplete
+            neighbours_at, others = table[rows], _fixed_rows_nearby(table, rows, free, 2 * apart)
+        pushes, nearest_chord = _pushes(table, rows, torch.cat([rows, others]), _MARGIN * apart)
         if nearest_chord >= 2 * math.sin(min(apart, math.pi) / 2):
             break
         table[rows] = project(table[rows] + pushes)
@@ -123,10 +124,10 @@ def _part(
     return table[rows]
 
 
-def _others(
+def _fixed_rows_nearby(
     table: Float[Tensor, "n d"], rows: Int[Tensor, " m"], free: Bool[Tensor, " n"], radius: float
 ) -> Int[Tensor, " k"]:
-    """The rows that stay, and are within this angle of any that moves."""
+    """The fixed rows within this angle of any row that moves."""
     staying = (~free).nonzero()[:, 0]
     close = []
     for some in torch.split(staying, _BLOCK[1]):
@@ -138,39 +139,39 @@ def _others(
 def _pushes(
     table: Float[Tensor, "n d"], rows: Int[Tensor, " m"], others: Int[Tensor, " k"], apart: float
 ) -> tuple[Float[Tensor, "m d"], float]:
-    """How far each row should go, by the mean over all that are too near; and the smallest chord to any of them.
+    """The displacement of each row, averaged over all rows that are too near; and the smallest chord to any of them.
 
-    A pair that both move shares the way; from a row that stays the other goes all of it. The rows that move come first
-    among the others, in their order.
+    If both rows of a pair move, each covers half the distance; if one is fixed, the other covers all of it. `others`
+    begins with the rows that move, in order.
     """
     pushes, smallest = torch.zeros_like(table[rows]), math.inf
-    wanted = 2 * math.sin(min(apart, math.pi) / 2)
+    wanted_chord = 2 * math.sin(min(apart, math.pi) / 2)
     for first in range(0, len(rows), _BLOCK[0]):
         own = slice(first, first + _BLOCK[0])
-        here = table[rows[own]]
-        near = here.new_zeros(len(here), 1)
+        own_points = table[rows[own]]
+        near = own_points.new_zeros(len(own_points), 1)
         for begin in range(0, len(others), _BLOCK[1]):
             columns = torch.arange(begin, min(begin + _BLOCK[1], len(others)), device=rows.device)
-            there = table[others[columns]]
-            chords = torch.cdist(here, there, compute_mode="donot_use_mm_for_euclid_dist")
+            other_points = table[others[columns]]
+            chords = torch.cdist(own_points, other_points, compute_mode="donot_use_mm_for_euclid_dist")
             chords[rows[own].unsqueeze(1) == others[columns]] = math.inf
             smallest = min(smallest, chords.min().item())
-            if smallest < wanted:
+            if smallest < wanted_chord:
                 share = torch.where(columns < len(rows), 0.5, 1.0)
-                lack = share * torch.where((chords > 0) & (chords < wanted), wanted / chords - 1, 0)
-                pushes[own] += lack.sum(dim=1, keepdim=True) * here - lack @ there
-                near += (lack > 0).sum(dim=1, keepdim=True)
+                missing = share * torch.where((chords > 0) & (chords < wanted_chord), wanted_chord / chords - 1, 0)
+                pushes[own] += missing.sum(dim=1, keepdim=True) * own_points - missing @ other_points
+                near += (missing > 0).sum(dim=1, keepdim=True)
         pushes[own] /= near.clamp_min(1)
     return pushes, smallest
 
 
-def _check_parted(points: Tensor, rows: Tensor, within: float, apart: float) -> None:
-    """Refuse a result, as rounded, in which clumped rows are still clumped."""
+def _check_separated(points: Tensor, rows: Tensor, within: float, apart: float) -> None:
+    """Raise if rows are still clumped after rounding."""
     table = directions(points)
     free = torch.zeros(len(table), dtype=torch.bool, device=table.device)
     free[rows] = True
-    candidates = torch.cat([rows, _others(table, rows, free, 2 * apart)])
-    if len(candidates) == 1:  # alone by now
+    candidates = torch.cat([rows, _fixed_rows_nearby(table, rows, free, 2 * apart)])
+    if len(candidates) == 1:  # no other row is nearby
         return
     around = table[candidates]
     near = angle(around, around[nearest(around)[0][:, 0]])[: len(rows)]

@@ -1,4 +1,4 @@
-"""The state of a run of `disperse`, and how one state follows from another."""
+"""The state of a run of `disperse`, and the operations that advance it by a step."""
 
 import math
 import time
@@ -21,12 +21,11 @@ from unclump.objectives._base import Objective
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
 
-# Rows among which the smallest angle is looked for, at every record: a fiftieth of a second on one core.
-_MEASURED_ROWS = 4096
+_MEASURED_ROWS = 4096  # rows among which every record searches the smallest angle: a fiftieth of a second on one core
 
 
 class Run:
-    """The state of a run: all that changes from one step to the next, and so all that a checkpoint has to hold."""
+    """The state of a run: everything that changes from step to step, and that a checkpoint must contain."""
 
     def __init__(
         self,
@@ -40,45 +39,45 @@ class Run:
         is_own_optimizer: bool,
     ) -> None:
         self.table, self.objective, self.optimizer, self.batch_size = table, objective, optimizer, batch_size
-        self.is_own_optimizer = is_own_optimizer  # without hooks, which a user may have registered
+        self.is_own_optimizer = is_own_optimizer  # ours has no hooks, which a user's optimiser may have
         self.generator = torch.default_generator if generator is None else generator
         own = [getattr(module, "generator", None) for module in objective.modules()]
         passed = [self.generator, *(each for each in own if isinstance(each, torch.Generator))]
-        # All that a run may draw from.
+        # Every generator that a run may draw from.
         self.generators = [torch.default_generator, *_device_generators(table.device), *passed]
         self.passed = [each for each in passed if each is not torch.default_generator]
         self.step = 0
-        self.order = torch.empty(0, dtype=torch.long)  # of the rows that this epoch has not drawn yet
+        self.order = torch.empty(0, dtype=torch.long)  # rows that this epoch has not drawn yet
         self.records: list[tuple[int, float, float, float, float]] = []
         self.started = time.perf_counter()
         self.ranks, self.gather = ranks, getattr(objective, "gather", False) if ranks.size > 1 else False
         chosen = torch.randperm(ranks.total, generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
-        self.measured = self._here(chosen.to(table.device)) if ranks.total > _MEASURED_ROWS else None
+        self.measured = self._local_rows(chosen.to(table.device)) if ranks.total > _MEASURED_ROWS else None
 
     def draw(self) -> Tensor | None:
-        """The rows of the next step in ascending order; None for all of them."""
+        """The rows of the next step, in ascending order; None for all rows."""
         n = self.ranks.total
         if self.batch_size == n:
             return None
         if len(self.order) < self.batch_size:
             order = torch.randperm(n, generator=self.generator, device=self.generator.device)
-            self.order = self._in_batches(self.ranks.agree(order.to(self.table.device)))
+            self.order = self._sort_batches(self.ranks.agree(order.to(self.table.device)))
         rows, self.order = self.order[: self.batch_size], self.order[self.batch_size :]
-        return self._here(rows)
+        return self._local_rows(rows)
 
-    def _in_batches(self, order: Tensor) -> Tensor:
-        """The order with the rows of every batch in ascending order, all sorted at once."""
+    def _sort_batches(self, order: Tensor) -> Tensor:
+        """Sort the rows within every batch of the order."""
         whole = len(order) // self.batch_size * self.batch_size
         batches = order[:whole].view(-1, self.batch_size).sort(dim=-1).values
         return torch.cat([batches.view(-1), order[whole:]])
 
-    def _here(self, rows: Tensor) -> Tensor:
-        """Of rows that are numbered through all ranks, those of this rank, in its own numbers."""
+    def _local_rows(self, rows: Tensor) -> Tensor:
+        """Of global row numbers, those on this rank, as local row numbers."""
         local = rows - self.ranks.before
         return local[(local >= 0) & (local < len(self.table))] if self.ranks.size > 1 else rows
 
     def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Draw rows: their numbers, the objective at them, and its gradient by them."""
+        """Draw rows; return their numbers, the objective at them, and its gradient."""
         rows = self.draw()
         points = self.table.detach() if rows is None else self.table.detach().index_select(0, rows)
         if isinstance(self.objective, Objective) and type(self.objective).forward is Objective.forward:
@@ -86,19 +85,19 @@ class Run:
         points.requires_grad_()
         value = self.objective(points)
         if not isinstance(value, Tensor) or value.ndim != 0:
-            came = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
-            raise ValueError(f"expected the objective to return a scalar tensor, got {came}; average it")
+            got = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            raise ValueError(f"expected the objective to return a scalar tensor, got {got}; average it")
         return rows, value.detach(), torch.autograd.grad(value, points)[0]
 
     def update(self, rows: Tensor | None, gradient: Tensor, moving: Tensor | None) -> Tensor | slice:
-        """Step the optimiser on the drawn rows that may move; returns which they were."""
+        """Step the optimiser on the drawn rows that may move; return these rows."""
         if moving is not None:
             free = moving if rows is None else moving[rows]
             rows, gradient = free.nonzero()[:, 0] if rows is None else rows[free], gradient[free]
         if self.is_own_optimizer and isinstance(self.optimizer, SphereAdam):
             self.optimizer.step_rows(self.table, gradient, rows)
             return slice(None) if rows is None else rows
-        if rows is not None:  # as a sparse gradient, which makes the optimiser touch no other row
+        if rows is not None:  # with a sparse gradient, the optimiser updates no other row
             gradient = torch.sparse_coo_tensor(
                 rows[None], gradient, self.table.shape, is_coalesced=True, check_invariants=False
             )
@@ -107,7 +106,7 @@ class Run:
         return slice(None) if rows is None else rows
 
     def record(self, value: Tensor) -> None:
-        """Measure the points as they are now."""
+        """Measure the current points."""
         points, number = self.table.detach(), value.item()
         if not math.isfinite(number):
             raise ValueError(
@@ -118,17 +117,18 @@ class Run:
         self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
 
     def _smallest_angle(self) -> float:
-        """The smallest angle among the measured rows: neighbours by the table's own precision, the angle in double."""
+        """The smallest angle among the measured rows: neighbours in the table's dtype, the angle in float64."""
         points = self.table.detach() if self.measured is None else self.table.detach()[self.measured]
         points, ranks = raw_rows_on_ranks(points, self.gather)
         near, _, r2 = nearest_among(points, ranks)
         chords = pad(r2.sqrt().squeeze(-1), (0, 1), value=math.inf)  # a rank may have no rows
-        least = (chords <= chords.amin() + 32 * torch.finfo(points.dtype).eps)[:-1]  # others are farther, if rounded
-        angles = angle(project(widen(points[least])), project(widen(near[least])))
+        # All others are farther, even with rounding.
+        is_nearest = (chords <= chords.amin() + 32 * torch.finfo(points.dtype).eps)[:-1]
+        angles = angle(project(widen(points[is_nearest])), project(widen(near[is_nearest])))
         return float(ranks.minimum(pad(angles, (0, 1), value=math.inf).amin()))
 
     def degrees(self) -> float:
-        """The latest smallest angle, for a person to read."""
+        """The latest smallest angle, in degrees."""
         return math.degrees(self.records[-1][2])
 
     def history(self, *, interrupted: bool) -> History:
@@ -145,7 +145,7 @@ class Run:
         )
 
     def seeds(self) -> list[int]:
-        """Of the generators that were passed, on the first rank, which draws for all; their low 63 bits."""
+        """The seeds (low 63 bits) of the generators that were passed, on the first rank, which draws for all."""
         seeds = torch.tensor([each.initial_seed() % 2**63 for each in self.passed], dtype=torch.long)
         return list(self.ranks.agree(seeds.to(self.table.device)).tolist())
 
@@ -168,7 +168,7 @@ class Run:
         self.objective.load_state_dict(state["objective"])
         for generator, saved in zip(self.generators, state["generators"], strict=True):
             generator.set_state(saved)
-        self.order = self._in_batches(state["order"].to(self.table.device))  # files of older versions are not sorted
+        self.order = self._sort_batches(state["order"].to(self.table.device))  # older versions saved unsorted batches
         self.started = time.perf_counter() - state["seconds"]
 
 

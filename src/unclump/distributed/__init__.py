@@ -1,1 +1,1 @@
-"""Points that are spread over processes."""
+"""Points that are distributed over processes."""

@@ -1,4 +1,4 @@
-"""Searches through the points of all processes."""
+"""Nearest-neighbour searches among the points of all processes."""
 
 from functools import partial
 
@@ -22,20 +22,20 @@ def nearest_among(
     fixed_mask: Bool[Tensor, "*sets m"] | None = None,
     spare: int = 1,
 ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
-    """The k nearest others of every point, on any rank or fixed: where they are, their numbers, and squared chords.
+    """The k nearest others of every point, on any rank or fixed: their coordinates, row numbers, and squared chords.
 
-    Those of the first point come first, nearest first. Numbers count through all ranks; fixed points have -1. Of
-    several that are equally near on different ranks, the first. Where there are fewer than k, the rest are infinitely
-    far. With more than one rank there is one set.
+    Neighbours are ordered by point, then nearest first. Row numbers are global; fixed points have -1. Ties between
+    ranks go to the first rank. If there are fewer than k others, the rest are infinitely far. With more than one rank,
+    there must be a single set.
 
     Args:
         x: Points on the sphere.
         ranks: The processes.
-        k: How many.
-        fixed: More points, the same on all ranks.
-        mask: False for points that are no neighbours.
-        fixed_mask: The same of the fixed ones.
-        spare: See `nearest`. With none, on a single rank, the squared chord is only as exact as a product.
+        k: The number of neighbours.
+        fixed: Further points, the same on all ranks.
+        mask: False for points that do not count as neighbours.
+        fixed_mask: The same for the fixed points.
+        spare: See `nearest`. With 0, on a single rank, the squared chord is only as accurate as a matrix product.
     """
     search = select_nearest if spare == 0 and k == ranks.size == 1 else partial(nearest, k=k, spare=spare)
     if fixed is None:
@@ -43,20 +43,22 @@ def nearest_among(
         numbers, r2 = search(x, mask=mask)
     else:
         table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
-        present = mask
+        all_mask = mask
         if mask is not None:
-            present = pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
-        numbers, r2 = search(x, table, mask=present, itself=first)
+            all_mask = (
+                pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
+            )
+        numbers, r2 = search(x, table, mask=all_mask, itself=first)
     points = take_rows(table, numbers.flatten(-2))
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
-    for rank, (y, elsewhere) in ranks.ring(x, mask):
-        index, chords = search(x, y, mask=elsewhere)
+    for rank, (y, their_mask) in ranks.ring(x, mask):
+        index, chords = search(x, y, mask=their_mask)
         numbers = torch.cat([numbers, index + sum(ranks.counts[:rank])], dim=1)
         r2 = torch.cat([r2, chords], dim=1)
         points = torch.cat([points.view(-1, k, x.shape[1]), take_rows(y, index.flatten()).view(-1, k, x.shape[1])], 1)
         by_number = numbers.argsort(dim=1, stable=True)
-        nearer = r2.gather(1, by_number).nan_to_num(-1, torch.inf).argsort(dim=1, stable=True)  # a NaN remains
+        nearer = r2.gather(1, by_number).nan_to_num(-1, torch.inf).argsort(dim=1, stable=True)  # NaN sorts first
         order = by_number.gather(1, nearer[:, :k])
         numbers, r2 = numbers.gather(1, order), r2.gather(1, order)
         points = points.gather(1, order.unsqueeze(2).expand(-1, -1, x.shape[1])).flatten(0, 1)
@@ -71,8 +73,8 @@ def nearest_in_groups(
     group_size: int,
     mask: Bool[Tensor, "*sets n"] | None = None,
 ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
-    """The same within groups of consecutive rows, which count through all ranks."""
-    if all(sum(ranks.counts[: rank + 1]) % group_size == 0 for rank in range(ranks.size)):  # every group is on one
+    """The same within groups of consecutive rows, counted over all ranks."""
+    if all(sum(ranks.counts[: rank + 1]) % group_size == 0 for rank in range(ranks.size)):  # no group spans two ranks
         table, before = x, ranks.before
         groups = None if mask is None else mask.reshape(-1, group_size)
         index, r2 = nearest(x.reshape(-1, group_size, x.shape[-1]), k=k, mask=groups)
@@ -80,15 +82,15 @@ def nearest_in_groups(
         numbers, r2 = index.view(*x.shape[:-1], k) + firsts.unsqueeze(-1), r2.view(*x.shape[:-1], k)
     else:
         table, before = ranks.rows(x), 0
-        present = None if mask is None else ranks.rows(mask)
+        all_mask = None if mask is None else ranks.rows(mask)
         numbers, r2 = x.new_empty(0, k, dtype=torch.long), x.new_empty(0, k)
         start, stop = ranks.before, ranks.before + len(x)
         for first in range(start // group_size * group_size, stop, group_size):
             low, high = max(first, start), min(first + group_size, stop)
             if low < high:
                 group = slice(first, first + group_size)
-                here = None if present is None else present[group]
-                index, chords = nearest(table[low:high], table[group], k=k, itself=low - first, mask=here)
+                group_mask = None if all_mask is None else all_mask[group]
+                index, chords = nearest(table[low:high], table[group], k=k, itself=low - first, mask=group_mask)
                 numbers, r2 = torch.cat([numbers, index + first]), torch.cat([r2, chords])
     points = take_rows(table, numbers.flatten(-2))
     return points, (numbers + before).flatten(-2).unsqueeze(-1), r2.flatten(-2).unsqueeze(-1)

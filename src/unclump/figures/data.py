@@ -14,7 +14,7 @@ from unclump.measures.angles import singular_values
 from unclump.measures.pair_chords import pair_chords
 
 _NODES = 4096
-_MAX_GATHERED = 2**22  # values of gathered rows held at once
+_MAX_GATHERED = 2**22  # entries of gathered rows in memory at once
 
 
 def all_angle_counts(x: Float[Tensor, "n d"], edges: Float[np.ndarray, " k"]) -> Float[np.ndarray, " m"]:
@@ -31,11 +31,11 @@ def pair_angles(
     """The angles of all pairs, or of `limit` random pairs if there are more, of n points on the sphere.
 
     Args:
-        take: Returns the points of some numbers: those of a table need not be in memory.
-        n: How many there are.
+        take: Returns the points with these row numbers; the table need not be in memory.
+        n: The number of points.
         d: Their dimension.
         limit: The largest number of pairs.
-        generator: For the random pairs.
+        generator: Draws the random pairs.
     """
     if math.comb(n, 2) <= limit:
         first, second = torch.triu_indices(n, n, offset=1)
@@ -69,7 +69,7 @@ def uniform_spectrum(n: int, d: int) -> Float[np.ndarray, " d"]:
 
     .. math:: \frac{\sqrt{(b - \lambda)(\lambda - a)}}{2 \pi c \lambda}, \quad a, b = (1 \mp \sqrt c)^2,
 
-    and a fraction 1 - 1/c of them is zero where c > 1. The shares are the quantiles at 1 - (i - 1/2) / d, normalised.
+    and a fraction 1 - 1/c of them is zero if c > 1. The shares are the quantiles at 1 - (i - 1/2) / d, normalised.
 
     References:
         Marchenko and Pastur. Distribution of eigenvalues for some sets of random matrices. 1967.

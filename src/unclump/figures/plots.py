@@ -1,6 +1,6 @@
 r"""Figures: functions that draw on matplotlib axes and return them.
 
-Needs matplotlib, from the extra `[report]`. Points need not be unit: only their directions are drawn.
+Needs matplotlib, from the extra `[report]`. Points need not have unit norm: only their directions are drawn.
 """
 
 import math
@@ -69,7 +69,7 @@ def nearest_angle_histogram(points: Float[Tensor, "n d"], *, axes: "Axes | None"
 
 
 def nearest_angle_limit(angles: Float[np.ndarray, " n"], n: int, d: int) -> float:
-    """Upper end of a histogram of nearest angles, in radians: covers all angles and the density for uniform ones."""
+    """Upper end of a histogram of nearest angles, in radians: covers all angles and the density of uniform points."""
     grid = np.linspace(0, math.pi, 2001)
     curve = UniformLaw(n, d).nearest_density(grid)
     curve_end = grid[curve > 1e-3 * curve.max()].max(initial=0)
@@ -113,7 +113,7 @@ def direction_map(
         names: One per row; marked rows are labelled with theirs.
         marked: Rows to highlight, such as those of a clump.
         most: Maximum number of rows to draw; a larger table is sampled at random, keeping the marked rows.
-        generator: For the sample.
+        generator: Draws the sample.
         axes: Where to draw; None creates new axes.
 
     Example:
@@ -155,7 +155,7 @@ def globe(points: Float[Tensor, "n 3"], *, axes: Any = None) -> "Axes":
 
 
 def save_figure(axes: "Axes", path: str | Path) -> None:
-    """Save the figure that holds these axes, in the format given by the file suffix."""
+    """Save the figure that contains these axes, in the format of the file suffix."""
     figure: Any = axes.figure
     figure.savefig(path, dpi=150, bbox_inches="tight")
 

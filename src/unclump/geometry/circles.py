@@ -1,6 +1,6 @@
-r"""Great circles: drawing them, the points' angles on them, and the nearest evenly spaced configuration.
+r"""Great circles: random circles, the angles of points projected onto them, and their distance from even spacing.
 
-Rows are circles, columns are points: (k, n).
+Angles have the shape (k, n): one row per circle, one column per point.
 """
 
 import torch
@@ -33,7 +33,7 @@ def great_circles(
     check_count("d", d, at_least=2)
     pairs = standard_normal(count, 2, d, generator=generator, dtype=dtype, device=device)
     p, q = unit_normal(pairs).unbind(dim=1)
-    q = tangent(p, tangent(p, q))  # twice is enough: a nearly parallel pair loses orthogonality the first time
+    q = tangent(p, tangent(p, q))  # applied twice: once is not orthogonal enough for a nearly parallel pair
     return torch.stack([p, unit_normal(q)], dim=1)
 
 
@@ -46,8 +46,8 @@ def axis_circles(
 ) -> Int[Tensor, "count 2"]:
     r"""Random great circles through two coordinate axes, each as the pair of axis numbers.
 
-    The axes are dealt without replacement: no axis comes a second time before all others (but for one, where d is odd)
-    have had their turn. Every circle by itself is uniform among the d (d - 1) ordered pairs.
+    Axes are drawn without replacement: none is used again until all others (except one, if d is odd) have been used.
+    Each circle on its own is uniform among the d (d - 1) ordered pairs.
 
     Example:
         >>> axis_circles(3, 6, generator=torch.Generator().manual_seed(0)).flatten().sort().values
@@ -55,10 +55,10 @@ def axis_circles(
     """
     check_count("circles", count)
     check_count("d", d, at_least=2)
-    a_deal = d // 2
-    deals = -(-count // a_deal)
-    shuffled = unit_interval(deals, d, generator=generator, device=device).argsort(dim=-1)
-    return shuffled[:, : 2 * a_deal].reshape(-1, 2)[:count]
+    pairs_per_shuffle = d // 2
+    shuffles = -(-count // pairs_per_shuffle)
+    shuffled = unit_interval(shuffles, d, generator=generator, device=device).argsort(dim=-1)
+    return shuffled[:, : 2 * pairs_per_shuffle].reshape(-1, 2)[:count]
 
 
 def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
@@ -69,7 +69,7 @@ def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float
 
 
 def circle_angles(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k n"]:
-    r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row a circle.
+    r"""The projections of the points onto great circles, as angles in [-pi, pi]: one row per circle.
 
     The point of the circle spanned by p and q that is nearest to x lies at the angle
     :math:`\operatorname{atan2}(\langle x, q \rangle, \langle x, p \rangle)`.
@@ -109,9 +109,10 @@ def unevenness(
     r"""How far each angle is from its place in the nearest evenly spaced configuration, :math:`\theta - \hat\theta`.
 
     The nearest one keeps the order of the angles and their mean:
-    :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Angles that coincide are ranked in any order.
-    It does not matter where the circle is cut. With weights every angle has the middle of an arc as long as its
-    part of their sum. Angles of weight zero take no part, and give zero; and so do those that a mask leaves out.
+    :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Equal angles are ranked in any order.
+    The result does not depend on where the circle is cut. With weights, the places are the centres of consecutive arcs
+    whose lengths are proportional to the weights. Angles that have weight zero or are masked out do not count, and
+    their result is zero.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
@@ -124,13 +125,13 @@ def unevenness(
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
     if weight.dtype == torch.bool:
-        left_out, total = ~weight, weight.sum(dim=-1, keepdim=True, dtype=angles.dtype)
-        order = angles.masked_fill(left_out, torch.inf).argsort(dim=-1)
+        is_masked, total = ~weight, weight.sum(dim=-1, keepdim=True, dtype=angles.dtype)
+        order = angles.masked_fill(is_masked, torch.inf).argsort(dim=-1)
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
-        places = (odd - total) * (torch.pi / total)  # those of the last angles, which are left out, do not count
-        mean = angles.masked_fill(left_out, 0).sum(dim=-1, keepdim=True) / total
+        places = (odd - total) * (torch.pi / total)  # masked angles sort last; their places are ignored
+        mean = angles.masked_fill(is_masked, 0).sum(dim=-1, keepdim=True) / total
         placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
-        return (angles - placed).masked_fill(left_out, 0)
+        return (angles - placed).masked_fill(is_masked, 0)
     total = weight.sum(dim=-1, keepdim=True)
     order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
     arcs = weight.expand_as(angles).gather(-1, order)

@@ -63,7 +63,7 @@ class _SymmetricAboutMean(Distribution, ABC):
     def rsample(
         self, sample_shape: _size = (), *, generator: torch.Generator | None = None
     ) -> Float[Tensor, "*shape d"]:
-        """Draw samples that are differentiable by both parameters."""
+        """Draw samples that are differentiable with respect to both parameters."""
         check_generator(generator)
         shape = self._extended_shape(sample_shape)[:-1]
         return _map_first_axis_to(self.loc, self._sample_about_first_axis(shape, generator))
@@ -92,8 +92,9 @@ class PowerSpherical(_SymmetricAboutMean):
         N = 2^{\alpha + \beta} \pi^\beta \frac{\Gamma(\alpha)}{\Gamma(\alpha + \beta)}, \quad
         \alpha = \tfrac{d-1}2 + \kappa, \quad \beta = \tfrac{d-1}2
 
-    A sample is the inverse stereographic projection of a Student t vector, and so differentiable; the derivative by the
-    scale is torch's for Gamma samples, accurate to four digits. Scale 0 is the uniform distribution.
+    A sample is the inverse stereographic projection of a Student t vector, and therefore differentiable. The derivative
+    with respect to the scale uses torch's Gamma samples, and is accurate to four digits. Scale 0 is the uniform
+    distribution.
 
     Args:
         loc: Mean directions :math:`\mu`, unit vectors.
@@ -171,8 +172,8 @@ class VonMisesFisher(_SymmetricAboutMean):
     .. math::
         p(x) = \frac{\kappa^{d/2-1}}{(2 \pi)^{d/2} I_{d/2-1}(\kappa)} \exp(\kappa \langle \mu, x \rangle)
 
-    Samples come from Wood's rejection sampler; their derivative by the concentration is implicit, at fixed quantiles.
-    Concentration 0 is the uniform distribution.
+    Samples come from Wood's rejection sampler; their derivative with respect to the concentration is implicit, at fixed
+    quantiles. Concentration 0 is the uniform distribution.
 
     Args:
         loc: Mean directions :math:`\mu`, unit vectors.
@@ -240,7 +241,7 @@ class VonMisesFisher(_SymmetricAboutMean):
 def _map_first_axis_to(loc: Tensor, x: Tensor) -> Tensor:
     """Map `x` orthogonally so that the first axis goes to `loc`: a Householder reflection, up to a sign.
 
-    The usual reflection, along e1 - loc, is 0 / 0 where they coincide. We use the longer of loc + e1 and loc - e1.
+    The usual reflection, along e1 - loc, is 0 / 0 if the two are equal. We use the longer of loc + e1 and loc - e1.
     """
     sign = torch.where(loc[..., :1] < 0, -1.0, 1.0).to(loc.dtype)
     w = torch.cat([loc[..., :1] + sign, loc[..., 1:]], dim=-1)

@@ -18,10 +18,10 @@ def _draw(
     dtype: torch.dtype | None = None,
     device: torch.device | str | None = None,
 ) -> Tensor:
-    """Draw with torch's `sampler`; a CPU generator works for a GPU too, at the cost of a copy."""
+    """Draw with `sampler`, a function of torch; a CPU generator works for a GPU too, at the cost of a copy."""
     check_generator(generator)
     draw_device = device if generator is None else generator.device
-    # Compilers with dynamic shapes have no draw that takes a generator, not even None.
+    # With dynamic shapes, torch.compile has no overload of a sampler with a generator, not even with None.
     options = {} if generator is None else {"generator": generator}
     return sampler(*shape, dtype=dtype, device=draw_device, **options).to(device)
 
@@ -32,6 +32,6 @@ unit_interval = partial(_draw, torch.rand)
 
 
 def unit_normal(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
-    """The directions of Gaussian vectors, which are neither tiny nor huge."""
+    """Normalise Gaussian vectors; unlike `unit`, without protection against underflow and overflow."""
     norm: Tensor = vector_norm(x, dim=-1, keepdim=True)
     return x / norm

@@ -15,7 +15,7 @@ from unclump._once import refuse_second_derivative
 from unclump._precision import widen
 from unclump.geometry.draws import unit_interval
 
-_SWITCH = 30.0  # where the two expansions below meet: both have full precision there, for every order >= 0
+_SWITCH = 30.0  # above this, Debye's expansion replaces the series: both have full precision here, for every order >= 0
 _SERIES_TERMS = 50
 _DEBYE_TERMS = 12
 _NEGLIGIBLE = 40.0  # exp(-40) is 4e-18
@@ -60,7 +60,7 @@ def bessel_ratio_complement(order: float, x: Float[Tensor, "*shape"]) -> Float[T
 def standard_gamma(
     shape_parameter: Float[Tensor, "*shape"], generator: torch.Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Draw Gamma samples, differentiable by their shape parameter; like `torch.distributions.Gamma`, but seeded."""
+    """Draw differentiable Gamma samples, like `torch.distributions.Gamma`, but with a generator."""
     source = shape_parameter.device if generator is None else generator.device
     return torch._standard_gamma(shape_parameter.to(source), generator).to(shape_parameter.device)
 
@@ -68,7 +68,7 @@ def standard_gamma(
 def von_mises_fisher_angles(
     concentration: Float[Tensor, "*shape"], d: int, generator: torch.Generator | None
 ) -> Float[Tensor, "*shape"]:
-    """Draw the angles of von Mises-Fisher samples to their mean, differentiable by the concentration, in float64."""
+    """Draw the angles of von Mises-Fisher samples to their mean, in float64, differentiable in the concentration."""
     attach_gradient: Any = _AngleWithGradient.apply
     angles: Tensor = attach_gradient(_sample_wood(concentration.detach(), d, generator), concentration, d)
     return angles
@@ -93,7 +93,7 @@ def _sample_wood(concentration: Tensor, d: int, generator: torch.Generator | Non
 
 
 class _AngleWithGradient(torch.autograd.Function):
-    """Identity on the angles, with `angle_derivative` as their derivative by the concentration."""
+    """Identity on the angles, with `angle_derivative` as their derivative with respect to the concentration."""
 
     @staticmethod
     def forward(ctx: Any, angles: Tensor, concentration: Tensor, d: int) -> Tensor:
@@ -105,16 +105,16 @@ class _AngleWithGradient(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
         angles, concentration = ctx.saved_tensors
         with torch.no_grad():
-            by_concentration = gradient * angle_derivative(angles, concentration, ctx.d)
+            grad_concentration = gradient * angle_derivative(angles, concentration, ctx.d)
         if torch.is_grad_enabled():
-            by_concentration = refuse_second_derivative(by_concentration, concentration, gradient)
-        return None, by_concentration, None
+            grad_concentration = refuse_second_derivative(grad_concentration, concentration, gradient)
+        return None, grad_concentration, None
 
 
 def angle_derivative(
     angle: Float[Tensor, "*shape"], concentration: Float[Tensor, "*shape"], d: int
 ) -> Float[Tensor, "*shape"]:
-    r"""Return the derivative of a von Mises-Fisher angle by the concentration, at a fixed quantile.
+    r"""Return the derivative of a von Mises-Fisher angle with respect to the concentration, at a fixed quantile.
 
     The angle to the mean direction has the density :math:`h(\varphi) \propto e^{\kappa \cos \varphi} \sin^{d-2}
     \varphi`. With H its distribution function, implicit differentiation of :math:`H(\theta) = \text{const}` gives

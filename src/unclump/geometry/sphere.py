@@ -16,7 +16,7 @@ from unclump._precision import full_precision
 def unit(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
     r"""The definition of `unclump.project`, :math:`x / \lVert x \rVert`; a row of zeros stays zero.
 
-    Rows are divided by their largest entry first, so that no norm vanishes or overflows.
+    Rows are first divided by their largest absolute entry, so that no norm underflows or overflows.
     """
     x = full_precision(x)
     largest = x.detach().abs().amax(dim=-1, keepdim=True)
@@ -27,9 +27,9 @@ def unit(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
 
 
 def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""The part of `v` that is tangent at `x`, :math:`v - \langle x, v \rangle x`.
+    r"""The component of `v` that is tangent at `x`, :math:`v - \langle x, v \rangle x`.
 
-    Applied to a Euclidean gradient it gives the Riemannian one.
+    Applied to a Euclidean gradient, it gives the Riemannian gradient.
 
     Example:
         >>> from unclump.geometry.sphere import tangent
@@ -40,13 +40,13 @@ def tangent(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
 
 
 def exp(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""Where the great circle from `x` with velocity `v` is after one unit of time.
+    r"""The exponential map: follow the great circle from `x` with velocity `v` for one unit of time.
 
     .. math:: \exp_x(v) = \cos(\lVert v \rVert) \, x + \frac{\sin \lVert v \rVert}{\lVert v \rVert} \, v
 
     Args:
         x: Points on the sphere.
-        v: Tangent vectors at them.
+        v: Tangent vectors at `x`.
 
     Example:
         >>> from unclump.geometry.sphere import exp
@@ -58,11 +58,11 @@ def exp(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[T
 
 
 def log(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""The tangent vector at `x` that `exp` takes to `y`: its length is their angle.
+    r"""The tangent vector at `x` that `exp` maps to `y`; its length is the angle between them.
 
     .. math:: \log_x(y) = \theta \, \frac{u}{\lVert u \rVert}, \quad u = y - \langle x, y \rangle x
 
-    Between antipodes every direction is as good as any other, and the result is zero.
+    For antipodes the direction is not unique, and the result is zero.
 
     Example:
         >>> from unclump.geometry.sphere import log
@@ -71,12 +71,12 @@ def log(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[T
     """
     u = tangent(x, y - x)
     norm = vector_norm(u, dim=-1, keepdim=True)
-    lies_apart = norm > 0
-    return torch.where(lies_apart, angle(x, y).unsqueeze(-1) / torch.where(lies_apart, norm, 1), 1) * u
+    is_nonzero = norm > 0
+    return torch.where(is_nonzero, angle(x, y).unsqueeze(-1) / torch.where(is_nonzero, norm, 1), 1) * u
 
 
 def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape d"]:
-    r"""The cheaper retraction, :math:`(x + v) / \lVert x + v \rVert`: `exp` up to the third order in `v`.
+    r"""The cheaper retraction :math:`(x + v) / \lVert x + v \rVert`, which agrees with `exp` to second order in `v`.
 
     Example:
         >>> from unclump.geometry.sphere import retract
@@ -89,11 +89,11 @@ def retract(x: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]) -> Flo
 def transport(
     x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"], v: Float[Tensor, "*#shape d"]
 ) -> Float[Tensor, "*shape d"]:
-    r"""The tangent vector `v` carried from `x` to `y` along the shortest great circle, turning as little as can be.
+    r"""Parallel transport of the tangent vector `v` from `x` to `y`, along the shortest great circle.
 
     .. math:: v - \frac{\langle y, v \rangle}{1 + \langle x, y \rangle} (x + y)
 
-    Between antipodes there is no shortest circle, and `v`, tangent at both, is kept.
+    For antipodes there is no unique shortest circle; `v`, which is tangent at both, is returned unchanged.
 
     Example:
         >>> from unclump.geometry.sphere import transport
@@ -101,12 +101,12 @@ def transport(
         tensor([-2.,  0.])
     """
     total = x + y
-    twice = (total * total).sum(dim=-1, keepdim=True)  # |x + y|^2 = 2 (1 + <x, y>), without the cancellation
-    return v - 2 * (y * v).sum(dim=-1, keepdim=True) / torch.where(twice > 0, twice, torch.inf) * total
+    twice_sum = (total * total).sum(dim=-1, keepdim=True)  # |x + y|^2 = 2 (1 + <x, y>), without cancellation
+    return v - 2 * (y * v).sum(dim=-1, keepdim=True) / torch.where(twice_sum > 0, twice_sum, torch.inf) * total
 
 
 def chord(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
-    r"""The straight distance :math:`\lVert x - y \rVert`, in [0, 2].
+    r"""The Euclidean distance :math:`\lVert x - y \rVert`, in [0, 2].
 
     Example:
         >>> chord(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
@@ -119,8 +119,8 @@ def chord(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
 def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
     r"""The geodesic distance :math:`2 \operatorname{atan2}(\lVert x - y \rVert, \lVert x + y \rVert)`, in radians.
 
-    The arc cosine of the inner product loses every angle below the root of the precision (0.02 degrees in float32);
-    this keeps all digits from coinciding points to antipodes.
+    The arc cosine of the inner product cannot resolve angles below the square root of machine epsilon (0.02 degrees in
+    float32); this form is accurate from coinciding points to antipodes.
 
     Example:
         >>> angle(torch.tensor([1.0, 0.0]), torch.tensor([1.0, 1e-6]))
@@ -130,5 +130,5 @@ def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
 
 
 def angle_of(r2: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The angle between points whose squared chord is r2, in [0, 4]."""
+    """The angle between two points, from their squared chord r2 in [0, 4]."""
     return 2 * torch.atan2(torch.sqrt(r2), torch.sqrt((4 - r2).clamp_min(0)))

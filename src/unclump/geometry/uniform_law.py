@@ -23,7 +23,7 @@ Angles = Float[np.ndarray, "*k"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(200)
 _NEGLIGIBLE = 1e-17  # probability that integrals omit at either end
-_ROUNDED_COPY = math.radians(1)  # between a row and its copy in eight bits
+_ROUNDING_ANGLE = math.radians(1)  # between a row and its copy rounded to eight bits
 
 
 def cap_fraction(angle: Angles | float, d: int) -> Angles:
@@ -57,18 +57,18 @@ def uniform_density(angle: Angles | float, d: int) -> Angles:
 class UniformLaw:
     r"""The laws of n >= 2 independent uniform points in d >= 2 dimensions; angles in radians.
 
-    **The nearest angle of a point** exceeds t with probability :math:`(1 - F(t))^{n-1}`, exactly: given the point, the
-    angles to the others are independent. So the expected mean of all nearest angles is exact too, and their median
-    tends to the median of this law.
+    **The nearest angle of a point**, the angle to its nearest neighbour, exceeds t with probability
+    :math:`(1 - F(t))^{n-1}`, exactly: given the point, the angles to the others are independent. So the expected mean
+    of all nearest angles is exact too, and their median tends to the median of this law.
 
     **The smallest angle of all pairs** exceeds t with probability :math:`(1 - n t / 2 \pi)^{n-1}` on the circle,
     exactly: the law of spacings. In more dimensions the N = n(n-1)/2 pairs are pairwise but not jointly independent,
     and :math:`(1 - F(t))^N` is a limit: exact for two points, and, by the Chen-Stein method, off by less than 2.8 / n
-    where it is one half. The tests compare it with simulations: for three points the median is already off by less
-    than 0.04 in probability.
+    at the median. The tests compare it with simulations: even for three points, the probability at the median is off
+    by less than 0.04.
 
-    **The mean of the points** has a length R with :math:`n d R^2 \to \chi^2_d`; **their effective rank** is that of the
-    Marchenko-Pastur law, the limit for large n and d at any fixed ratio.
+    **The mean of the points** has a length R with :math:`n d R^2 \to \chi^2_d`. **Their effective rank** is taken from
+    the Marchenko-Pastur law, the limit for large n and d at any fixed ratio.
 
     References:
         Arratia, Goldstein and Gordon. Two moments suffice for Poisson approximations. Annals of Probability 1989.
@@ -84,7 +84,7 @@ class UniformLaw:
         return self.n == 2 or self.d == 2
 
     def nearest_survival(self, angle: Angles | float) -> Angles:
-        """The probability that a point's nearest angle is larger."""
+        """The probability that a point's nearest angle exceeds `angle`."""
         return _power(cap_fraction(angle, self.d), self.n - 1)
 
     def nearest_density(self, angle: Angles | float) -> Angles:
@@ -93,7 +93,7 @@ class UniformLaw:
         return np.asarray((self.n - 1) * pair * _power(cap_fraction(angle, self.d), self.n - 2))
 
     def smallest_survival(self, angle: float) -> float:
-        """The probability that the smallest of all angles is larger."""
+        """The probability that the smallest of all angles exceeds `angle`."""
         if self.d == 2:
             return max(0.0, 1 - self.n * angle / (2 * math.pi)) ** (self.n - 1)
         return float(_power(cap_fraction(angle, self.d), self.pairs))
@@ -134,10 +134,10 @@ class UniformLaw:
 
     @cached_property
     def mean_angle_to_mean(self) -> float:
-        r"""The expected angle between a point and the mean of all: less than a right angle, since it is one of them.
+        r"""The expected angle between a point and the mean of all: below 90 degrees, since the mean includes the point.
 
-        The others sum to a vector of length s in a uniform direction, with :math:`s^2 d / (n - 1) \to \chi^2_d`; at an
-        angle t to it, the point is at :math:`\operatorname{atan2}(s \sin t, 1 + s \cos t)` to the sum of all.
+        The others sum to a vector of length s in a uniform direction, with :math:`s^2 d / (n - 1) \to \chi^2_d`. If t
+        is its angle to the point, the sum of all is at :math:`\operatorname{atan2}(s \sin t, 1 + s \cos t)` to it.
         """
         share = (1 + _NODES) / 2
         length = np.sqrt(special.chdtri(self.d, share) * (self.n - 1) / self.d) if self.n > 2 else np.ones_like(share)
@@ -159,7 +159,7 @@ class UniformLaw:
         return cap_angle(-math.expm1(math.log1p(-probability) / (self.n - 1)), self.d)
 
     def _integral(self, slope: Callable[[Angles], Angles]) -> float:
-        """Return the mean over a point's nearest angle of the function that is 0 at 0 and has this slope."""
+        """Return the expectation of f(nearest angle of a point), where f(0) = 0 and f' is `slope`."""
         ends = float(self._nearest_quantile(_NEGLIGIBLE)), float(cap_angle(_far_fraction(self.n), self.d))
         total = 0.0
         for start, stop, needs_survival in ((0.0, ends[0], False), (*ends, True)):
@@ -172,10 +172,10 @@ class UniformLaw:
 def duplicate_angle(n: int, d: int) -> float:
     r"""Return the default angle within which two of n rows in d dimensions count as duplicates.
 
-    It is one degree at most: about as far as rounding to eight bits turns a row, and nearer than different rows of good
-    tables come to each other (2.6 degrees in the four of `experiments/verdict.py`). Where uniform points come near to
-    that, as many of them do in few dimensions, it is a tenth of the median of their smallest angle, or less on the
-    circle: fewer than one of a hundred uniform tables has a pair within this angle.
+    It is at most one degree: about as far as rounding to eight bits rotates a row, and less than the smallest angle
+    between different rows of good tables (2.6 degrees in the four of `experiments/verdict.py`). If uniform points come
+    that close, as many points in few dimensions do, it is a tenth of the median of their smallest angle, or less on the
+    circle, so that fewer than one in a hundred uniform tables has a pair within this angle.
 
     Example:
         >>> from unclump import duplicate_angle
@@ -185,11 +185,11 @@ def duplicate_angle(n: int, d: int) -> float:
     check_count("n", n, at_least=2)
     check_count("d", d, at_least=2)
     uniform = UniformLaw(n, d)
-    return min(_ROUNDED_COPY, uniform.median_smallest_angle / 10, float(cap_angle(0.01 / uniform.pairs, d)))
+    return min(_ROUNDING_ANGLE, uniform.median_smallest_angle / 10, float(cap_angle(0.01 / uniform.pairs, d)))
 
 
 def _far_fraction(n: int) -> float:
-    """Return the fraction of the sphere outside which a nearest point lies with negligible probability."""
+    """Return the fraction of the sphere around a point that contains its nearest neighbour almost surely."""
     return -math.expm1(math.log(_NEGLIGIBLE) / (n - 1))
 
 

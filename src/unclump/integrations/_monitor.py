@@ -1,4 +1,4 @@
-"""Monitoring of a table in training: measures, histograms of angles, and whether the table has collapsed."""
+"""Monitoring of a table during training: measures, histograms of angles, and detection of collapse."""
 
 import math
 import warnings
@@ -19,7 +19,7 @@ from unclump.measures.pairs import mean_cosine, uniformity
 from unclump.measures.spectrum import alpha_req, isoscore, rankme
 
 MEASURES = ("min_angle", "median_nearest_angle", "spherical_variance", "effective_rank", "rank_share")
-"""What is measured unless others are chosen."""
+"""The default measures."""
 OF_ALL_ROWS: dict[str, Callable[..., float]] = {
     "spherical_variance": spherical_variance,
     "rankme": rankme,
@@ -30,7 +30,7 @@ OF_ALL_ROWS: dict[str, Callable[..., float]] = {
 OF_SAMPLED_ROWS: dict[str, Callable[..., float]] = {"uniformity": uniformity}
 ALL_MEASURES = (*dict.fromkeys([*MEASURES, *OF_ALL_ROWS, *OF_SAMPLED_ROWS]),)
 RISING = ("alpha_req", "mean_cosine", "uniformity")
-"""Measures that rise on collapse: no lower bound tells it."""
+"""Measures that rise on collapse, so that a lower threshold cannot detect it."""
 DEFAULT_LEAST = {"spherical_variance": 0.1, "rank_share": 0.1}  # rank_share >= 1 / d never triggers for d <= 10
 
 
@@ -63,15 +63,19 @@ class TableMonitor:
         if self.rows is not None:
             check_count("rows", self.rows, at_least=2)
         for name, bound in self.least.items():
-            check_choice("a measure in least", name, [one for one in ALL_MEASURES if one not in RISING])
+            check_choice(
+                "a measure in least",
+                name,
+                [measure_name for measure_name in ALL_MEASURES if measure_name not in RISING],
+            )
             check_number(f"least[{name!r}]", bound)
         check_choice("on_collapse", self.on_collapse, ("warn", "stop"))
 
     def measure(self, table: Float[Tensor, "n d"], padding: int | None) -> Snapshot:
         """Measure the table without its padding row and rows of zeros.
 
-        The measures are those chosen and those in `least`. Nearest angles and uniformity are measured among at most
-        `rows` evenly spaced rows: the smallest angle is then an upper bound. All others are those of all rows.
+        It computes the chosen measures and those in `least`. Nearest angles and uniformity are measured among at most
+        `rows` evenly spaced rows, so that the smallest angle is an upper bound. All other measures use all rows.
 
         Example:
             >>> from unclump.integrations._monitor import TableMonitor
@@ -91,7 +95,7 @@ class TableMonitor:
         sample = valid[_evenly_spaced(len(valid), ranks.total, self.rows)]
         nearest = ranks_of(sample, group).rows(nearest_angles(sample, gather=group)).cpu()
         rank = cache(partial(effective_rank, valid, gather=group))
-        makers: dict[str, Callable[[], float]] = {
+        measure_functions: dict[str, Callable[[], float]] = {
             "min_angle": lambda: nearest.min().item(),
             "median_nearest_angle": lambda: nearest.median().item(),
             "effective_rank": rank,
@@ -99,7 +103,7 @@ class TableMonitor:
             **{name: partial(measure, valid, gather=group) for name, measure in OF_ALL_ROWS.items()},
             **{name: partial(measure, sample, gather=group) for name, measure in OF_SAMPLED_ROWS.items()},
         }
-        measures = {name: makers[name]() for name in dict.fromkeys([*self.measures, *self.least])}
+        measures = {name: measure_functions[name]() for name in dict.fromkeys([*self.measures, *self.least])}
         below = [(name, measures[name], bound) for name, bound in self.least.items() if measures[name] < bound]
         faults += [f"{name} is {value:.3g}, below {bound:g}" for name, value, bound in below]
         return Snapshot(measures, nearest, "; ".join(faults) or None)
@@ -113,7 +117,7 @@ class CollapseAlarm:
     is_collapsed: bool = False
 
     def update(self, table: str, step: int, collapse: str | None) -> bool:
-        """Take the state at a step; return whether to stop, which only a new collapse can cause."""
+        """Record the state at a step; return whether to stop, which only a new collapse can cause."""
         is_new = collapse is not None and not self.is_collapsed
         if is_new:
             warnings.warn(f"{table} has collapsed at step {step}: {collapse}", stacklevel=2)
@@ -134,6 +138,6 @@ def send_histogram(writer: Any, name: str, values: Float[Tensor, " n"], step: in
 
 
 def _evenly_spaced(local: int, total: int, rows: int | None) -> Tensor:
-    """Return this rank's share of at most `rows` row numbers with equal steps, if it holds `local` of `total` rows."""
+    """Return this rank's share of at most `rows` evenly spaced row numbers, if it has `local` of `total` rows."""
     count = local if rows is None or rows >= total else max(math.ceil(rows * local / total), min(local, 2))
     return torch.arange(count) * local // max(count, 1)

@@ -16,21 +16,21 @@ from unclump.objectives import Objective
 from unclump.objectives._base import check_objective
 
 Weight = float | Callable[[int], float]
-"""Of a term in a loss: a number, or a schedule, a function of the number of optimiser steps taken."""
+"""The weight of a term in a loss: a number, or a schedule: a function of the number of optimiser steps taken."""
 
 
 @dataclass(frozen=True)
 class Penalty:
     """A weighted objective of a model's table, without its padding row and other rows of zeros.
 
-    The first call looks for these: it refuses NaN and infinity, and lists zeros in a warning. An objective of
-    directions leaves a row of zeros out as long as it is one.
+    The first call checks the rows: it raises on NaN and infinity, and warns about zeros. An objective of directions
+    ignores a row as long as it is all zeros.
 
     With many processes it is always the objective of the whole table. If every rank has the whole table, as under DDP
-    or within a step of FSDP2, each rank computes the term and gradients are averaged. The terms are equal, unless
-    something is random: `rows`, or the circles of `Sliced`. Then every rank draws its own, and the term is the mean
-    over these draws; generators with the same seed on all ranks make it one draw. The rows of a `DTensor` stay on
-    their ranks, which draw one joint selection.
+    or within a step of FSDP2, each rank computes the term and gradients are averaged. The terms are equal unless they
+    are random, through `rows` or the circles of `Sliced`. Then every rank draws its own, and the term is the mean over
+    these draws; generators with the same seed on all ranks make them the same. The rows of a `DTensor` stay on their
+    ranks, which draw a joint sample.
 
     Example:
         >>> from unclump.integrations._penalty import Penalty
@@ -59,7 +59,7 @@ class Penalty:
         check_generator(self.generator)
 
     def __call__(self, table: Float[Tensor, "n d"], padding: int | None, *, step: int = 0) -> Float[Tensor, ""]:
-        """Return the objective of the table, or of random rows of it, times its weight after so many steps."""
+        """Return the objective of the table, or of a random sample of its rows, times its weight at this step."""
         weight = self.weight
         if callable(weight):
             weight = weight(step)
@@ -91,7 +91,7 @@ class Penalty:
         return value
 
     def _check_once(self, rows: Float[Tensor, "n d"], numbers: Int[Tensor, " k"]) -> None:
-        """Refuse NaN and infinity, and list rows of zeros other than padding."""
+        """Raise on NaN and infinity, and warn about rows of zeros other than padding."""
         if self._is_checked:
             return
         self._is_checked.append(True)
@@ -120,7 +120,7 @@ class Penalty:
 
 
 def rows_on_rank(rows: int, before: int, local: int, total: int, start: int) -> int:
-    """Return how many of `rows` to draw on a rank that holds `local` of all rows, after `before` on lower ranks.
+    """Return how many of `rows` to draw on a rank that has `local` of all rows, after `before` on lower ranks.
 
     Of all rows in order, every (total / rows)-th is assigned. For any start, the counts of all ranks add up to `rows`,
     and none exceeds `local`; with a start drawn from 0, …, total - 1, all rows are equally likely.
@@ -136,7 +136,7 @@ def check_term(objective: Objective, weight: Weight) -> None:
 
 
 def check_weight(weight: float) -> None:
-    """Raise unless the weight is a number that is not negative."""
+    """Raise unless the weight is a number >= 0."""
     if callable(weight):
         raise TypeError(
             "expected weight as a number, got a schedule: only a trainer knows its step; use DispersionMixin, or "

@@ -1,4 +1,4 @@
-"""Finding the table of a model, and the rows of it that take part."""
+"""Access to the table of a model, and to its rows without padding."""
 
 import math
 
@@ -41,7 +41,7 @@ def local_rows(table: Tensor) -> tuple[Tensor, Gather]:
 
 
 def local_row_numbers(table: Tensor, padding: int | None) -> Int[Tensor, " k"]:
-    """Return the numbers of the local rows that take part: all but the padding, which has no direction."""
+    """Return the numbers of the local rows except the padding, which has no direction."""
     rows, group = local_rows(table)
     numbers = torch.arange(len(rows), device=rows.device)
     if padding is None:

@@ -26,15 +26,15 @@ class DispersionCallback(Callback):
     histogram, ``table/nearest_angles``, goes to TensorBoard and W&B.
 
     Args:
-        table: The name of a parameter, or of the module that holds it: "encoder.tokens.weight". Padding is left out.
+        table: The name of a parameter, or of the module that has it: "encoder.tokens.weight". Padding is ignored.
         every: The number of optimiser steps between measurements.
         rows: The number of rows to sample for nearest angles, None for all. The cost is rows² d.
         least: Thresholds by measure: a table with a measure below its threshold has collapsed, and so has one with NaN
             in its rows. `rank_share` is at least 1 / min(n, d): in ten dimensions or fewer, its default threshold of
             0.1 never triggers, and should be larger.
         on_collapse: "warn" warns once for each collapse, "stop" also stops the training.
-        measures: The names of the measures to log instead of these five, beside those in `least`: also "rankme",
-            "alpha_req", "isoscore", "mean_cosine", and "uniformity", of the sampled rows.
+        measures: The names of the measures to log instead of these five, in addition to those in `least`; also
+            available are "rankme", "alpha_req", "isoscore", "mean_cosine", and "uniformity" of the sampled rows.
     """
 
     def __init__(
@@ -102,11 +102,11 @@ class DispersionMixin:
         """Register a table whose rows are to be kept apart; one table may have several terms.
 
         Args:
-            table: The name of a parameter, or of the module that holds it. The padding row is left out.
-            objective: Any objective, without `gather`: it is that of the whole table with many processes too.
+            table: The name of a parameter, or of the module that has it. The padding row is ignored.
+            objective: Any objective, without `gather`: with many processes it is still that of the whole table.
             weight: The weight of the term in the loss: a number, or a function of the number of optimiser steps.
             rows: The number of rows drawn for each step; None for all.
-            generator: For drawing the rows.
+            generator: Draws the rows.
         """
         self.__dict__.setdefault("_penalties", []).append((table, Penalty(objective, weight, rows, generator)))
 

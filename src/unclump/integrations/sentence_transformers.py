@@ -55,7 +55,7 @@ class DispersionLoss(nn.Module):
         return value + self.weight * torch.stack(terms).mean() if terms else value
 
     def _split_columns(self, batches: list[Tensor], count: int) -> list[Tensor]:
-        """Split batches into the embeddings of each column: a batch may hold several columns, one after the other."""
+        """Split batches into the embeddings of each column: a batch may contain several columns, consecutively."""
         rows, remainder = divmod(sum(map(len, batches)), count)
         if remainder or any(len(batch) % max(rows, 1) for batch in batches):
             raise ValueError(

@@ -43,14 +43,14 @@ _MEASURES_OF_VIEWS: dict[str, Callable[[Tensor], float]] = {"alignment": alignme
 
 
 class Dispersion(Metric):
-    """Measures of all embeddings since the last reset, of all ranks: a dictionary of scalars, angles in radians.
+    """Measures of all embeddings since the last reset, on all ranks: a dictionary of scalars, angles in radians.
 
     All embeddings are stored, so memory grows with their number. Ranks may have different numbers of rows, or none.
 
     Args:
-        measures: The names of the measures; by default all but those of views, "alignment" and "lidar", for which
-            embeddings come in groups, of shape (samples, views, d). "mean_angle", "median_angle", "uniformity" and the
-            nearest angles cost n² d.
+        measures: The names of the measures; by default all except "alignment" and "lidar", which need several views of
+            each sample, of shape (samples, views, d). "mean_angle", "median_angle", "uniformity" and the nearest angles
+            cost n² d.
         **options: Options of `torchmetrics.Metric`, such as `compute_on_cpu` or `process_group`.
     """
 
@@ -71,7 +71,7 @@ class Dispersion(Metric):
         self.add_state("views", default=torch.tensor(0), dist_reduce_fx="max")
 
     def update(self, embeddings: Float[Tensor, "n d"] | Float[Tensor, "n views d"]) -> None:
-        """Add the rows of a batch, of any norm but zero; or the views of samples, all of which are rows."""
+        """Add the nonzero rows of a batch, or the views of its samples."""
         check_points(embeddings, at_least=0)
         if embeddings.ndim > 3:
             raise ValueError(f"expected embeddings of shape (n, d) or (n, views, d), got {tuple(embeddings.shape)}")
@@ -99,10 +99,10 @@ class Dispersion(Metric):
 
 
 class CodebookUse(Metric):
-    """Usage and perplexity of a codebook over all assignments since the last reset, of all ranks; counts are stored.
+    """Usage and perplexity of a codebook over all assignments since the last reset, on all ranks; stores only counts.
 
     Args:
-        codes: How many codes the codebook has.
+        codes: The number of codes in the codebook.
         **options: Options of `torchmetrics.Metric`.
     """
 
@@ -117,10 +117,10 @@ class CodebookUse(Metric):
         self.add_state("counts", default=torch.zeros(codes, dtype=torch.long), dist_reduce_fx="sum")
 
     def update(self, indices: Int[Tensor, "*shape"]) -> None:
-        """Add the numbers of the codes that were assigned in a batch, of any shape."""
+        """Add the indices of the codes that were assigned in a batch, of any shape."""
         self.counts = self.counts + occurrences(indices.flatten(), self.codes).to(self.counts)
 
     def compute(self) -> dict[str, Tensor]:
-        """Compute ``"usage"``, the share of codes that occur, and ``"perplexity"``."""
+        """Compute ``"usage"``, the share of codes that were used, and ``"perplexity"``."""
         values = {"usage": codebook_usage(counts=self.counts), "perplexity": codebook_perplexity(counts=self.counts)}
         return {name: torch.tensor(value, device=self.counts.device) for name, value in values.items()}

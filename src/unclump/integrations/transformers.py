@@ -48,7 +48,7 @@ def dispersion_loss(
     """Make a `compute_loss_func` for `Trainer`: the model's loss, plus the dispersion of its input embedding.
 
     The term counts once per step, for any number of accumulated batches and devices; in evaluation it does not count,
-    so that losses remain comparable. The padding row is left out.
+    so that losses remain comparable. The padding row is ignored.
 
     If batches have no "labels", as in question answering, the trainer does not count items (`num_items_in_batch` is
     None) and does not divide what a `compute_loss_func` returns: in a step of k accumulated batches, the loss and the
@@ -61,7 +61,7 @@ def dispersion_loss(
         weight: The weight of the term in the loss.
         rows: The number of rows drawn for each batch; None for all.
         loss: The model's loss as a `compute_loss_func`: ``loss(outputs, labels, num_items_in_batch=...)``.
-        generator: For drawing the rows.
+        generator: Draws the rows.
     """
     check_weight(weight)
     penalty, model_loss = _make_penalty(model, objective, weight, rows, generator), loss or _default_loss(model)
@@ -91,7 +91,7 @@ class DispersionMixin:
         weight: The weight of the term in the loss: a number, or a function of the number of optimiser steps, such as
             ``lambda step: 0.1 * min(1.0, step / 1000)`` for a warm-up.
         rows: The number of rows drawn for each batch; None for all.
-        generator: For drawing the rows.
+        generator: Draws the rows.
         **options: Options of the trainer.
     """
 
@@ -144,8 +144,8 @@ class DispersionCallback(TrainerCallback):
             in its rows. `rank_share` is at least 1 / min(n, d): in ten dimensions or fewer, its default threshold of
             0.1 never triggers, and should be larger.
         on_collapse: "warn" warns once for each collapse, "stop" also stops the training.
-        measures: The names of the measures to log instead of these five, beside those in `least`: also "rankme",
-            "alpha_req", "isoscore", "mean_cosine", and "uniformity", of the sampled rows.
+        measures: The names of the measures to log instead of these five, in addition to those in `least`; also
+            available are "rankme", "alpha_req", "isoscore", "mean_cosine", and "uniformity" of the sampled rows.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ def _make_penalty(
     if not input_embedding(model)[0].requires_grad:
         raise ValueError(
             "expected a trainable input embedding, got one with requires_grad=False, on which the term has no effect; "
-            "unfreeze it, or leave the regulariser out"
+            "unfreeze it, or remove the regulariser"
         )
     return penalty
 

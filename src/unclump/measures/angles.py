@@ -1,14 +1,14 @@
 """Measures of dispersion: exact, streamed over blocks of pairs, without gradient.
 
-They read the data: rows with NaN, infinities or nothing but zeros are refused by number. Rows need not be unit; they
-are projected onto the sphere in double precision. Angles are in radians.
+They read the data: rows that contain NaN or infinity, or are all zero, raise an error that lists their numbers. Rows
+need not have unit norm; they are projected onto the sphere in double precision. Angles are in radians.
 
-Points are torch tensors or NumPy arrays. One table of shape (n, d) gives a float; shape (..., n, d) is separate sets,
-and gives a float64 tensor of shape (...), on the device of the points. `nearest_angles` is always a tensor, of shape
-(..., n); `summary` takes one table.
+Points are torch tensors or NumPy arrays. One table of shape (n, d) gives a float; shape (..., n, d) is a batch of
+separate sets, and gives a float64 tensor of shape (...), on the device of the points. `nearest_angles` always returns a
+tensor, of shape (..., n); `summary` takes one table.
 
-With ``gather=True``, a process group or `Shards` the rows are those of one table that is spread over ranks: every rank
-gets the measure of the whole, and of `nearest_angles` those of its own rows.
+With ``gather=True``, a process group or `Shards`, the rows are part of one table that is distributed over ranks. Every
+rank gets the measure of the whole table; `nearest_angles` returns the angles of the rank's own rows.
 """
 
 import math
@@ -42,9 +42,9 @@ def nearest_angles(x: Points, *, neighbours: str = "exact", gather: Gather = Fal
 
     Args:
         x: Points, n >= 2.
-        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: the
-            angles of points whose nearest was missed are those to another near one.
-        gather: See above; then the neighbours are exact.
+        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed. If
+            the search misses the nearest neighbour of a point, its angle is that to another near point.
+        gather: See above; requires exact neighbours.
 
     Example:
         >>> nearest_angles(torch.eye(3)) / torch.pi
@@ -60,7 +60,7 @@ def _nearest_angles(x: Tensor, ranks: Alone, neighbours: str) -> Tensor:
     if neighbours == "exact":
         near = nearest_among(sets, ranks)[0]
     elif ranks.size > 1:
-        raise ValueError("expected neighbours='exact' with gather, got 'faiss', which looks through one table only")
+        raise ValueError("expected neighbours='exact' with gather, got 'faiss', which searches one local table only")
     else:
         tables = sets.view(-1, *sets.shape[-2:])
         near = torch.stack([table[faiss_search.nearest(table)[0]] for table in tables]).view_as(sets)
@@ -68,12 +68,12 @@ def _nearest_angles(x: Tensor, ranks: Alone, neighbours: str) -> Tensor:
 
 
 def min_angle(x: Points, *, neighbours: str = "exact", gather: Gather = False) -> PerSet:
-    """The smallest angle between two points: what the Tammes problem maximises.
+    """The smallest angle between two points, which the Tammes problem maximises.
 
     Args:
         x: Points, n >= 2.
-        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed: an
-            upper bound.
+        neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed; the
+            result is then an upper bound.
         gather: See above.
 
     Example:
@@ -86,7 +86,7 @@ def min_angle(x: Points, *, neighbours: str = "exact", gather: Gather = False) -
 
 
 def mean_angle(x: Points, *, gather: Gather = False) -> PerSet:
-    """The mean angle over all pairs. Independent uniform points have pi/2.
+    """The mean angle over all pairs; pi/2 for independent uniform points.
 
     Example:
         >>> round(mean_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])) / torch.pi, 6)  # 1, 1/2, 1/2
@@ -104,10 +104,10 @@ def _mean_angle(x: Tensor, ranks: Alone) -> float:
 
 
 def median_angle(x: Points, *, gather: Gather = False) -> PerSet:
-    """The median angle over all pairs, exact, without the matrix of them.
+    """The exact median angle over all pairs, in less than quadratic memory.
 
-    A pass counts the pairs in fine bins, the next sorts the bin that holds the median. Of an even number of pairs the
-    middle two are averaged.
+    The first pass counts the pairs in fine bins, the next sorts the bin that contains the median. For an even number of
+    pairs, the middle two angles are averaged.
 
     Example:
         >>> round(median_angle(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]])), 6)  # of 90, 90 and 180 degrees
@@ -122,7 +122,7 @@ def _median_angle(x: Tensor, ranks: Alone) -> float:
 
 
 def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
-    r"""One minus the length of the mean of the points: 0 where they coincide, 1 where they balance.
+    r"""One minus the length of the mean of the points: 0 if all coincide, 1 if they cancel out.
 
     .. math:: \operatorname{svar}(x) = 1 - \lVert \mu \rVert, \quad \mu = \frac1n \sum_{i=1}^n x_i
 
@@ -145,10 +145,10 @@ def covering_radius(
     generator: torch.Generator | None = None,
     gather: Gather = False,
 ) -> PerSet:
-    """The largest angle from a place on the sphere to its nearest point, of `samples` random places.
+    """The largest angle from any of `samples` random locations on the sphere to its nearest point.
 
-    A lower bound of the true radius, which rises towards it with the number of samples. All sets are measured from the
-    same places.
+    It is a lower bound on the true covering radius, which it approaches as the number of samples grows. All sets are
+    measured from the same locations.
 
     Example:
         >>> poles = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, -1.0]])
@@ -164,13 +164,13 @@ def _covering_radius(x: Tensor, ranks: Alone, samples: int, generator: torch.Gen
     farthest = x.new_zeros(sets.shape[:-2])
     for start in range(0, samples, BLOCK):
         count = min(BLOCK, samples - start)
-        places = ranks.agree(uniform(count, x.shape[-1], generator=generator, dtype=x.dtype, device=x.device))
+        locations = ranks.agree(uniform(count, x.shape[-1], generator=generator, dtype=x.dtype, device=x.device))
         if x.shape[-2] > 0:
-            index, _ = nearest(places.expand(*sets.shape[:-2], -1, -1), sets)
-            here = angle(places, take_rows(sets, index.squeeze(-1)))  # (..., count)
+            index, _ = nearest(locations.expand(*sets.shape[:-2], -1, -1), sets)
+            distances = angle(locations, take_rows(sets, index.squeeze(-1)))  # (..., count)
         else:
-            here = places.new_full((count,), math.inf)
-        farthest = torch.maximum(farthest, ranks.minimum(here).amax(dim=-1))
+            distances = locations.new_full((count,), math.inf)
+        farthest = torch.maximum(farthest, ranks.minimum(distances).amax(dim=-1))
     return farthest.view(x.shape[:-2])
 
 
@@ -191,7 +191,7 @@ def effective_rank(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def singular_values(x: Float[Tensor, "*sets n d"], ranks: Alone | None = None) -> Float[Tensor, "*sets m"]:
-    """The min(n, d) singular values, largest first; of a table that is spread over ranks d of them."""
+    """The min(n, d) singular values, largest first; always d of them for a table distributed over ranks."""
     if ranks is not None and ranks.size > 1:
         gram = ranks.sum(x.mT @ x)
     else:
@@ -201,7 +201,7 @@ def singular_values(x: Float[Tensor, "*sets n d"], ranks: Alone | None = None) -
 
 
 def rank_of(singular: Float[Tensor, "*sets m"]) -> Float[Tensor, "*sets"]:
-    """The effective rank, of singular values; zero where all of them are."""
+    """The effective rank, from the singular values; zero if all of them are zero."""
     total = singular.sum(dim=-1, keepdim=True)
     entropy = torch.special.entr(singular / torch.where(total > 0, total, 1)).sum(dim=-1)
     return torch.where(total[..., 0] > 0, entropy.exp(), 0)
@@ -218,13 +218,13 @@ def summary(
 
     Args:
         x: Points, n >= 2.
-        samples: How many random places the covering radius looks at.
-        generator: For those places.
+        samples: The number of random locations from which the covering radius is measured.
+        generator: Draws these locations.
         gather: See above.
 
     Example:
-        >>> found = summary(torch.eye(3), generator=torch.Generator().manual_seed(0))
-        >>> print(str(found).splitlines()[1])
+        >>> measures = summary(torch.eye(3), generator=torch.Generator().manual_seed(0))
+        >>> print(str(measures).splitlines()[1])
         smallest angle                     90.0000°
     """
     check_count("samples", samples)

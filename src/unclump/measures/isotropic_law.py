@@ -1,4 +1,4 @@
-r"""What measures of raw rows are for independent rows of an isotropic Gaussian: the value to compare with."""
+r"""Expected values of the measures of raw rows for independent isotropic Gaussian rows, as a baseline."""
 
 import math
 from dataclasses import dataclass
@@ -19,11 +19,12 @@ from unclump.measures.spectrum import fit_range, power_law
 class IsotropicLaw:
     r"""Measures of n >= 2 independent isotropic Gaussian rows in d >= 2 dimensions; projected, they are uniform.
 
-    Spectra have the law of Marchenko and Pastur, or of Wachter for two covariances: the limits for large n and d at a
-    fixed ratio. `mean_cosine` and `alignment` are exact means, `uniformity` the logarithm of one; of `isoscore` the
-    reciprocal of the participation ratio is exact. The tests compare all of them with simulations.
+    Spectra follow the law of Marchenko and Pastur, or of Wachter for two covariances: the limits for large n and d at a
+    fixed ratio. `mean_cosine` and `alignment` are exact means, and `uniformity` is the logarithm of one; for `isoscore`
+    the mean reciprocal of the participation ratio is exact. The tests compare all of them with simulations.
 
-    A representation is no better for being near these values: noise has them. Far below them it has collapsed.
+    A representation near these values is not necessarily good, since noise attains them too. One far below them has
+    collapsed.
 
     Example:
         >>> law = IsotropicLaw(1000, 128)
@@ -48,8 +49,8 @@ class IsotropicLaw:
         r"""`isoscore`: the participation ratio is :math:`(d m + 2) / (d + m + 1)`, with m = n - 1.
 
         For a Wishart matrix :math:`E (\operatorname{tr} W)^2 = d m (d m + 2)` and
-        :math:`E \operatorname{tr} W^2 = d m (d + m + 1)`; their ratio is independent of the trace, and so has the
-        ratio of these for its mean.
+        :math:`E \operatorname{tr} W^2 = d m (d + m + 1)`. The ratio :math:`\operatorname{tr} W^2 / (\operatorname{tr}
+        W)^2` is independent of the trace, so its mean is the ratio of these means.
         """
         m = self.n - 1
         return ((self.d * m + 2) / (self.d + m + 1) - 1) / (self.d - 1)
@@ -63,31 +64,31 @@ class IsotropicLaw:
         return power_law(torch.from_numpy(spectrum), first)
 
     def lidar(self, groups: int) -> float:
-        """`lidar` of the rows in so many groups of equally many, as views that have nothing in common.
+        """`lidar` of the rows in `groups` groups of equal size, as if they were unrelated views.
 
-        The variance of the rows is taken to be far above `delta`, and n - groups more than d, without which the
+        It assumes that the variance of the rows is far above `delta`, and requires n - groups > d; otherwise the
         covariance within groups is singular.
         """
         check_count("groups", groups, at_least=2)
         if self.n % groups or self.n - groups <= self.d:
             raise ValueError(
-                f"expected groups of equally many of the {self.n} rows, and n - groups > d = {self.d}, "
-                f"got {groups} groups; take more views of each sample, or fewer groups"
+                f"expected groups of equal size of the {self.n} rows, and n - groups > d = {self.d}, "
+                f"got {groups} groups; use more views of each sample, or fewer groups"
             )
         spectrum = wachter(groups - 1, self.n - groups, self.d)
         return entropy_rank(min(groups - 1, self.d), *spectrum)
 
     @property
     def mean_cosine(self) -> float:
-        """`mean_cosine`."""
+        """The expected `mean_cosine`."""
         return 0.0
 
     @property
     def alignment(self) -> float:
-        """The mean squared distance of two uniform points."""
+        """The mean squared distance between two uniform points."""
         return 2.0
 
     def uniformity(self, t: float = 2.0) -> float:
-        """`unclump.measures.pairs.uniformity`."""
+        """The value that `unclump.measures.pairs.uniformity` tends to."""
         check_sharpness(t)
         return math.log(kernel_mean(Gaussian(2 * t), self.d)) - 2 * t

@@ -1,4 +1,4 @@
-r"""LiDAR: how many dimensions tell groups of views apart."""
+r"""LiDAR: the number of dimensions that separate groups of views."""
 
 import torch
 from jaxtyping import Float
@@ -14,23 +14,23 @@ from unclump.measures.spectrum import covariance, eigenvalues, moments
 
 
 def lidar(x: Points, *, delta: float = 1e-4, gather: Gather = False) -> PerSet:
-    r"""LiDAR: the effective rank of the matrix of linear discriminant analysis, whose classes are groups of views.
+    r"""LiDAR: the effective rank of the matrix of a linear discriminant analysis whose classes are groups of views.
 
     .. math::
         \exp\Big(-\sum_i p_i \log p_i\Big), \quad p_i = \lambda_i / \sum_j \lambda_j, \quad
         \lambda = \operatorname{eig}\big((\Sigma_w + \delta I)^{-1/2} \, \Sigma_b \, (\Sigma_w + \delta I)^{-1/2}\big)
 
-    :math:`\Sigma_b` is the covariance of the groups' means, :math:`\Sigma_w` the mean over groups of the covariance
-    within. Dimensions in which the views of one sample differ as much as samples do count little, unlike in `rankme`.
-    It is between 1 and min(groups - 1, d), and 0 where all means are equal. Of rows without any structure it is large:
-    `IsotropicLaw.lidar` is what noise gives.
+    :math:`\Sigma_b` is the covariance of the group means, :math:`\Sigma_w` the mean covariance within groups. Unlike in
+    `rankme`, dimensions in which views of the same sample differ as much as different samples do count little. LiDAR is
+    between 1 and min(groups - 1, d), or 0 if all means are equal. It is large for pure noise: compare with
+    `IsotropicLaw.lidar`.
 
     Args:
-        x: Groups of views, of shape (groups, views, d), with two of each or more; the rows of a group are embeddings of
-            one sample, augmented. Shape (..., groups, views, d) is separate sets of groups. The authors take 1,000
+        x: Groups of views, of shape (groups, views, d), with at least two of each; the rows of a group are embeddings
+            of one sample, augmented. Shape (..., groups, views, d) is a batch of separate sets. The authors use 1,000
             groups of 50 views.
-        delta: Added to the variances within, in units of the rows: the authors' is 1e-4.
-        gather: The groups are those of one set that is spread over ranks; each has all of its views on one rank.
+        delta: Added to the variances within groups, in squared units of the rows; the authors use 1e-4.
+        gather: The groups are part of one set that is distributed over ranks; a group has all its views on one rank.
 
     References:
         Thilak et al. LiDAR: sensing linear probing performance in joint embedding SSL architectures. ICLR 2024.
@@ -38,7 +38,7 @@ def lidar(x: Points, *, delta: float = 1e-4, gather: Gather = False) -> PerSet:
     Example:
         >>> means = torch.tensor([[[1.0, 0, 0]], [[-1, 0, 0]], [[0, 1, 0]], [[0, -1, 0]]])
         >>> offset = torch.tensor([[0.0, 0, 1], [0, 0, -1]])  # of two views
-        >>> groups = means + 3 * offset  # views differ most, but that tells no group from another
+        >>> groups = means + 3 * offset  # views differ most, but not between groups
         >>> round(lidar(groups), 6), round(rankme(groups.flatten(0, 1)), 2)
         (2.0, 2.34)
     """
@@ -53,7 +53,7 @@ def lidar(x: Points, *, delta: float = 1e-4, gather: Gather = False) -> PerSet:
             f"expected groups of views, of shape (groups, views, d), got {tuple(x.shape)}; "
             "stack the views of a sample along the dimension before the last"
         )
-    has_direction(x)  # refuses NaN and infinity
+    has_direction(x)  # raises on NaN and infinity
     x = x.detach()
     ranks = ranks_of_rows(x.flatten(-2), group, 2)
     if gather is not False:

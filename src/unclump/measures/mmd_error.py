@@ -41,9 +41,9 @@ def mmd_variance(x: Points, kernel: Kernel) -> PerSet:
 
 def _variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
     n = len(x)
-    center = mean_over_pairs(x, kernel)  # subtracting a constant keeps the variance; this one avoids cancellation
+    center = mean_over_pairs(x, kernel)  # subtracting it keeps the variance and avoids cancellation
     if math.isinf(center):
-        raise ValueError(f"expected distinct rows for {kernel}, got some that coincide; drop the duplicates")
+        raise ValueError(f"expected distinct rows for {kernel}, got coinciding rows; drop the duplicates")
     sums, squares = sums_over_others(x, lambda r2: kernel(r2) - center, lambda r2: (kernel(r2) - center).square())
     one_pair = float(squares.sum())
     one_shared = float(sums.square().sum()) - one_pair
@@ -56,15 +56,15 @@ def _variance(x: Float[Tensor, "n d"], kernel: Kernel) -> float:
 
 
 def mmd_deviation(n: int, kernel: Kernel, probability: float) -> float:
-    r"""Return how far the estimated squared MMD exceeds its expectation with at most this probability.
+    r"""Return the deviation by which the estimated squared MMD exceeds its mean with at most this probability.
 
     .. math::
         P\left( \operatorname{MMD}^2_u - \operatorname{MMD}^2 \ge t \right)
         \le \exp\left( -\frac{2 \lfloor n / 2 \rfloor t^2}{K^2} \right), \quad K = k(0) - k(4)
 
     solved for t: Hoeffding's inequality for U-statistics, whose kernel takes values in an interval of length K. It
-    holds for every distribution of independent points. "Keep your distance" has the exponent without the 2, which is
-    also valid, but looser.
+    holds for independent points of any distribution. "Keep your distance" omits the 2 in the exponent, which is also
+    valid, but looser.
 
     Args:
         n: The number of points, n >= 2.

@@ -26,7 +26,7 @@ from torch import Tensor
 
 _NODES = 8192
 _MAX_DEGREES = 512
-_MAX_HARMONICS = 1e12  # a centred chi-square with more degrees of freedom is normal, to 1e-6
+_MAX_HARMONICS = 1e12  # a centred chi-square with more degrees of freedom is normal up to 1e-6
 _NEGLIGIBLE_SKEWNESS = 1e-10
 _ROUNDING = 1e-12
 
@@ -38,8 +38,8 @@ class ChiSquareSum:
     Attributes:
         weights: The weights w, of either sign.
         dof: The degrees of freedom nu.
-        remainder: The r, half the variance of the normal part.
-        scale: The factor, which keeps squares of the weights from overflowing.
+        remainder: r, half the variance of the normal part.
+        scale: A factor that keeps squares of the weights from overflowing.
     """
 
     weights: Float[ndarray, " k"]
@@ -57,10 +57,10 @@ class ChiSquareSum:
             P(X > x) = \frac{1}{2 \pi i} \int \frac{e^{K(s) - s x}}{s} \, ds, \quad
             K(s) = r s^2 - \sum_k \nu_k \left( \tfrac12 \log(1 - 2 w_k s) + w_k s \right),
 
-        and one less for c < 0. On the imaginary axis this is the inversion of Gil-Pelaez and Imhof, whose integrand
-        oscillates and may decay slowly. Through the saddle point, where K' = x, nothing cancels; and along a slanted
-        path to the correct side, the integrand decays exponentially. Of three paths, we use the one with the smallest
-        tail.
+        and for c < 0 the integral is P(X > x) - 1. On the imaginary axis this is the inversion of Gil-Pelaez and Imhof,
+        whose integrand oscillates and may decay slowly. On a path through the saddle point, where K' = x, nothing
+        cancels; and if the path is slanted to the correct side, the integrand decays exponentially. Of three paths, we
+        use the one with the smallest tail.
 
         References:
             Imhof. Computing the distribution of quadratic forms in normal variables. Biometrika 1961.
@@ -113,7 +113,7 @@ class ChiSquareSum:
 
 
 def _find_root(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of an increasing function, or the end of the interval that is nearer to it."""
+    """Return the root of an increasing function, or the nearer end of the interval if it is outside."""
     if increasing(low) >= 0:
         return low
     if increasing(high) <= 0:
@@ -123,7 +123,7 @@ def _find_root(increasing: Callable[[float], float], low: float, high: float) ->
 
 @lru_cache(maxsize=256)
 def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
-    r"""Return the limit law of n U for a function of the squared chord minus its mean, and uniform points.
+    r"""Return the limit law of n U for uniform points, where h is a function of the squared chord minus its mean.
 
     The leading eigenvalues are computed. The others, whose skewness is negligible, are replaced by a normal variable
     with their share of :math:`E[h^2]`: a sum of many small terms is nearly normal.
@@ -141,8 +141,8 @@ def zonal_null(function: Callable[[Tensor], Tensor], d: int) -> ChiSquareSum:
     values = values / scale
     degrees = np.arange(1, _MAX_DEGREES + 1)
     choices = special.binom(degrees + d - 3, degrees - 1)
-    is_few = choices <= _MAX_HARMONICS
-    harmonics = (2 * degrees[is_few] + d - 2) / degrees[is_few] * choices[is_few]
+    is_countable = choices <= _MAX_HARMONICS
+    harmonics = (2 * degrees[is_countable] + d - 2) / degrees[is_countable] * choices[is_countable]
     coefficients = _gegenbauer_coefficients(values, np.cos(angles), root_weights, d, len(harmonics))
     weights = coefficients / np.sqrt(harmonics)
     skewness = np.cumsum((np.abs(weights) ** 3 * harmonics)[::-1])[::-1] / np.linalg.norm(values) ** 3
@@ -157,7 +157,8 @@ def _quadrature(d: int) -> tuple[Float[ndarray, " m"], Float[ndarray, " m"]]:
     The trapezoidal rule after :math:`\theta = \pi / (1 + e^{-\pi \sinh v})` tolerates singularities at either end. We
     use roots because the square of a Riesz kernel may overflow where its product with the root does not.
     """
-    # The ends are angles of 1e-136, or so unlikely in many dimensions that they do not matter to a square-integrable h.
+    # The first and last angles are 1e-136 from 0 and pi, or, in many dimensions, so improbable that they contribute
+    # nothing to a square-integrable h.
     v = np.linspace(-1, 1, _NODES) * min(5.3, 60 / math.sqrt(d))
     z = math.pi * np.sinh(v)
     log_sine = np.log(np.sin(math.pi * special.expit(-np.abs(z))))

@@ -1,4 +1,4 @@
-r"""Who is near whom, and how much of it a change of the table has kept."""
+r"""The overlap of nearest neighbours between two versions of a table."""
 
 import torch
 from torch import Tensor
@@ -18,19 +18,20 @@ def neighbour_overlap(
     samples: int | None = 2000,
     generator: torch.Generator | None = None,
 ) -> PerSet:
-    r"""How many of a row's nearest neighbours in one table are among its nearest in another, on average.
+    r"""The mean share of a row's k nearest neighbours in one table that are also among its k nearest in another.
 
     .. math:: \frac1m \sum_i \frac{|N_k(x_i) \cap N_k(y_i)|}{k}
 
-    with k neighbours by angle, the row itself left out: 1 where nothing has changed, about k / n where nothing is left.
+    Neighbours are by angle and exclude the row itself. The result is 1 if they are all the same, and about k / n for
+    unrelated tables.
 
     Args:
         x: A table of shape (n, d), torch or NumPy; or separate sets of shape (..., n, d), which give a tensor of (...).
-        y: The same rows in another state, of shape (n, e) or (..., n, e).
-        neighbours: k; no more than n - 1 of them are looked at.
-        samples: How many rows are looked at, a random choice, each against the whole table. With 2000 rows the result
-            is off by about 0.005. None is all of them. In all sets the same rows.
-        generator: For the choice.
+        y: Another version of the same rows, of shape (n, e) or (..., n, e).
+        neighbours: k; at most n - 1 are used.
+        samples: The number of randomly sampled rows whose neighbours in the whole table are compared, or None for all
+            rows. With 2000 rows the sampling error is about 0.005. The same rows are sampled in all sets.
+        generator: Draws the sample.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -56,8 +57,8 @@ def neighbour_overlap(
             rows = torch.randperm(n, generator=generator)[:samples].sort().values
     k = min(neighbours, n - 1)
 
-    def share_kept(*tables: Tensor) -> float:
+    def mean_overlap(*tables: Tensor) -> float:
         before, after = (nearest_of_rows(project(table), rows.to(table.device), k=k) for table in tables)
         return (before.unsqueeze(2) == after.unsqueeze(1)).any(dim=2).sum().item() / before.numel()
 
-    return map_sets(share_kept, first.detach(), second.detach())
+    return map_sets(mean_overlap, first.detach(), second.detach())

@@ -1,4 +1,4 @@
-"""The squared chords of all pairs: block by block, and the middle ones of them, without the matrix."""
+"""The squared chords of all pairs, streamed in blocks, and their median, without the n x n matrix."""
 
 import math
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from unclump.ops.blocks import blocks, upper_triangle
 from unclump.ops.dispatch import has_native
 from unclump.ops.native.chords import collect_chords, count_chords
 
-_KEPT = 4_000_000  # how many squared chords may be held at once
-_BINS = 2**16  # into how many bins they are counted otherwise
-_ALL = 0.0, 8.0  # where squared chords are
-_SAMPLED = 2048  # rows whose chords say about where the median is
+_MAX_COLLECTED = 4_000_000  # squared chords held in memory at once; if there are more, they are counted in bins
+_BINS = 2**16
+_FULL_RANGE = 0.0, 8.0  # lower end and width of a range that contains all squared chords
+_SAMPLED_ROWS = 2048  # their chords locate the median approximately
 
 
 def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:
-    """The squared chords of all pairs, each once, a block at a time; those between ranks on the later one."""
+    """The squared chords of all pairs, each once, in blocks; the later of two ranks yields the pairs between them."""
     for rows, columns in upper_triangle(len(x), BLOCK):
         r2 = squared_chord_block(x[rows], x[columns])
         if rows == columns:
@@ -33,48 +33,48 @@ def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor,
 
 
 def median_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Float[Tensor, " one_or_two"]:
-    """The middle one of the squared chords of all pairs; of an even number of pairs, the middle two."""
-    last, bracket = math.comb(ranks.total, 2) - 1, _around_median(x, ranks)
+    """The median of the squared chords of all pairs; for an even number of pairs, the middle two."""
+    last, bracket = math.comb(ranks.total, 2) - 1, _bracket_median(x, ranks)
     middle = _select(x, ranks, last // 2, *bracket)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
         middle = torch.cat([middle, _select(x, ranks, last // 2 + 1, *bracket)[:1]])
     return middle
 
 
-def _around_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
-    """Where squared chords near the median begin, by those of some rows, and over what width; powers of two."""
-    if ranks.size > 1 or len(x) < 2 * _SAMPLED:
-        return _ALL
-    sample = x[torch.arange(_SAMPLED, device=x.device) * len(x) // _SAMPLED]
-    ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED])))).sort().values
+def _bracket_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
+    """Lower end and width (a power of two) of a range that likely contains the median, from a sample of rows."""
+    if ranks.size > 1 or len(x) < 2 * _SAMPLED_ROWS:
+        return _FULL_RANGE
+    sample = x[torch.arange(_SAMPLED_ROWS, device=x.device) * len(x) // _SAMPLED_ROWS]
+    ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED_ROWS])))).sort().values
     low, high = (ordered[int(share * len(ordered))].item() for share in (0.48, 0.52))
     width = 2.0 ** math.ceil(math.log2(max(high - low, 2**-40)))
     low = math.floor(low / width * _BINS) * width / _BINS
-    return (low, width) if low >= width else _ALL  # so that differences from `low` are exact
+    return (low, width) if low >= width else _FULL_RANGE  # low >= width makes differences from `low` exact
 
 
 def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width: float) -> Float[Tensor, " k"]:
-    """Of all pairs' squared chords the one of that rank, from 0, and at least one of those after it in its bin.
+    """The squared chord of this rank among all pairs, counted from 0, followed by the next larger ones in its bin.
 
-    A pass counts values in bins, the next looks only into the bin that holds the rank. All widths are powers of two, so
-    that no value is rounded into another bin. The first bins are those of values from `low` on; if the rank is not
-    there, of all.
+    Each pass counts values in bins, and the next one refines the bin that contains the rank. All widths are powers of
+    two, so that rounding moves no value to another bin. The first pass covers the range from `low` to `low + width`; if
+    the rank is not in it, the search restarts with the full range.
     """
-    while width > 2**-60:  # finer than any two different squared chords that double precision tells apart
-        up_to = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
-        if not up_to[0] <= rank < up_to[-1]:
-            low, width = _ALL
+    while width > 2**-60:  # below the spacing of squared chords in double precision
+        cumulative = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
+        if not cumulative[0] <= rank < cumulative[-1]:
+            low, width = _FULL_RANGE
             continue
-        chosen = int(torch.searchsorted(up_to, rank, right=True)) - 1
-        place, count = rank - int(up_to[chosen]), int(up_to[chosen + 1] - up_to[chosen])
+        chosen = int(torch.searchsorted(cumulative, rank, right=True)) - 1
+        place, count = rank - int(cumulative[chosen]), int(cumulative[chosen + 1] - cumulative[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
-        if count <= _KEPT and ranks.size == 1:
+        if count <= _MAX_COLLECTED and ranks.size == 1:
             return _collect_chords(x, ranks, low, width, count).sort().values[place:]
-    return torch.full((min(count - place, 2),), low, dtype=torch.float64)  # equal pairs may be as many as there are
+    return torch.full((min(count - place, 2),), low, dtype=torch.float64)  # too many equal values to collect
 
 
 def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float) -> Int[Tensor, " bins_and_one"]:
-    """How many squared chords are below `low`, and in each of the bins from there on."""
+    """The number of squared chords below `low`, and in each of the bins above it."""
     if ranks.size == 1 and has_native(x):
         return count_chords(x, low, width, _BINS)
     counts, below = torch.zeros(_BINS, dtype=torch.long), torch.zeros(1, dtype=torch.long)
@@ -88,13 +88,13 @@ def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: floa
 def _collect_chords(
     x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float, count: int
 ) -> Float[Tensor, " count"]:
-    """The squared chords in a range that holds so many."""
+    """The squared chords in a range that contains `count` of them."""
     if has_native(x):
         return collect_chords(x, low, width, count)
-    # One buffer: thousands of small tensors among the blocks would keep the allocator from reusing their space.
-    kept, filled = torch.empty(count, dtype=torch.float64), 0
+    # One buffer: thousands of small tensors between the blocks would fragment the allocator's memory.
+    collected, filled = torch.empty(count, dtype=torch.float64), 0
     for values in pair_chords(x, ranks):
         inside = values[(values >= low) & (values - low < width)]
-        kept[filled : filled + len(inside)] = inside
+        collected[filled : filled + len(inside)] = inside
         filled += len(inside)
-    return kept
+    return collected

@@ -15,11 +15,11 @@ from unclump.measures.pair_chords import pair_chords
 
 
 def pair_figure(x: Float64[Tensor, "n d"], *, lines: bool = False) -> str:
-    """The histogram of unit rows, or of the lines through them, with the curve of uniform points."""
+    """The histogram of the angles between unit rows, or lines through them, with the density of uniform points."""
     chords = torch.cat(list(pair_chords(x, Alone([len(x)]))))
     angles = np.degrees(angle_of(torch.minimum(chords, 4 - chords) if lines else chords).numpy())
     largest = 90.0 if lines else 180.0
     grid = np.linspace(0, math.radians(largest), 60)
-    density = np.radians(uniform_density(grid, x.shape[1])) * (180 / largest)  # of an angle in degrees
+    density = np.radians(uniform_density(grid, x.shape[1])) * (180 / largest)  # per degree
     label = "angles of pairs (dashed: uniform)"
     return histogram(angles, (0.0, largest), label, unit="°", density=density)

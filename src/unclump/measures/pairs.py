@@ -1,7 +1,7 @@
 r"""Measures of cosines: between all rows, and between views of the same sample.
 
 Points, shapes and `gather` are those of all measures (`unclump.measures.angles`); rows are projected onto the sphere.
-`unclump.alignment` and `unclump.uniformity` are the same as losses, which have gradients.
+`unclump.alignment` and `unclump.uniformity` are the corresponding differentiable losses.
 """
 
 import math
@@ -18,14 +18,13 @@ from unclump.ops.kernel_sum import kernel_sum
 
 
 def mean_cosine(x: Points, *, gather: Gather = False) -> PerSet:
-    r"""The mean cosine over all pairs of different rows: 1 where all point the same way, about 0 for uniform points.
+    r"""The mean cosine over all pairs of different rows: 1 if all point the same way, about 0 for uniform points.
 
     .. math:: \frac{1}{n (n - 1)} \sum_{i \ne j} \langle x_i, x_j \rangle
         = \frac{\lVert \sum_i x_i \rVert^2 - n}{n (n - 1)}
 
-    in the time of a sum, without the pairs. Also known as average cosine similarity or anisotropy [1]; it sees a common
-    direction and nothing else. Uniform points have 0 on average, with the standard deviation
-    :math:`\sqrt{2 / (n (n - 1) d)}`.
+    It takes O(n d) time. Also known as average cosine similarity or anisotropy [1]; it detects a common direction and
+    nothing else. For uniform points its mean is 0 and its standard deviation :math:`\sqrt{2 / (n (n - 1) d)}`.
 
     References:
         [1] Ethayarajh. How contextual are contextualized word representations? EMNLP 2019.
@@ -44,15 +43,15 @@ def cosine_of_sum(total: Float[Tensor, "*sets d"], n: int) -> Float[Tensor, "*se
 
 
 def alignment(x: Points, *, power: float = 2.0) -> PerSet:
-    r"""The mean power of the distance between views of the same sample, on the sphere: 0 where views coincide.
+    r"""The mean power of the distance between views of the same sample, on the sphere: 0 if they coincide.
 
     .. math:: E \lVert x - x^+ \rVert^\alpha
 
-    over samples and pairs of different views. Independent uniform points have 2, for the square.
+    The mean is over samples and pairs of different views. For power 2, independent uniform points have 2.
 
     Args:
-        x: Groups of views, of shape (samples, views, d), with two views or more: `torch.stack([a, b], dim=1)` for two
-            tables. Shape (..., samples, views, d) is separate sets.
+        x: Groups of views, of shape (samples, views, d), with at least two views: `torch.stack([a, b], dim=1)` for two
+            tables. Shape (..., samples, views, d) is a batch of separate sets.
         power: The exponent.
 
     References:
@@ -83,7 +82,7 @@ def uniformity(x: Points, *, t: float = 2.0, gather: Gather = False) -> PerSet:
 
     .. math:: \log \frac{1}{n (n - 1)} \sum_{i \ne j} e^{-t \lVert x_i - x_j \rVert^2}
 
-    0 where all rows point the same way. The cost is :math:`n^2 d`.
+    It is 0 if all rows point the same way. It takes O(n^2 d) time.
 
     Args:
         x: Points, n >= 2.

@@ -1,4 +1,4 @@
-"""The door of the measures, which reads the points and projects them; values per set; and sums over pairs."""
+"""What measures share: validated and projected input, results per set, and sums over pairs."""
 
 import math
 from collections.abc import Callable
@@ -17,23 +17,22 @@ from unclump.ops.blocks import upper_triangle
 from unclump.ops.project import project
 
 Points = Float[Tensor, "*sets n d"] | Float[np.ndarray, "*sets n d"]
-PerSet = Any  # a float for one table of shape (n, d); for separate sets a tensor of shape (...), in double precision
+PerSet = Any  # a float for one table of shape (n, d); a float64 tensor of shape (...) for separate sets
 
-# Entries of a block that is projected at a time: whole tables of temporaries would take longer to get than to fill.
-_BLOCK = 2**18
+_BLOCK = 2**18  # entries projected at a time: allocating temporaries for a whole table would take longer than the work
 BLOCK = 512  # rows and columns of a block of pairs in double precision
 _NEAR = 1e-6  # squared chords from a matrix product are off by 1e-15
 
 
 def directions(x: Points, *, at_least: int = 2) -> Float[Tensor, "n d"]:
-    """One table of rows of any norm but zero, as points on the sphere in double precision."""
+    """Project one table of nonzero rows onto the sphere, in double precision."""
     x = as_tensor(x)
     check_table(x, at_least=at_least)
     return directions_of_sets(x, at_least=at_least)
 
 
 def directions_of_sets(x: Points, *, at_least: int = 2) -> Float[Tensor, "*sets n d"]:
-    """The same for separate sets of points."""
+    """Project separate sets of nonzero rows onto the sphere, in double precision."""
     x = as_tensor(x)
     check_points(x, at_least=at_least)
     check_rows(x)
@@ -41,14 +40,14 @@ def directions_of_sets(x: Points, *, at_least: int = 2) -> Float[Tensor, "*sets 
     if x.device.type != "cpu":
         return project(widen(x))
     rows = x.reshape(-1, x.shape[-1])
-    unit, some = torch.empty_like(rows, dtype=torch.float64), max(1, _BLOCK // x.shape[-1])
-    for start in range(0, len(rows), some):
-        unit[start : start + some] = project(widen(rows[start : start + some]))
+    unit, step = torch.empty_like(rows, dtype=torch.float64), max(1, _BLOCK // x.shape[-1])
+    for start in range(0, len(rows), step):
+        unit[start : start + step] = project(widen(rows[start : start + step]))
     return unit.view(x.shape)
 
 
 def directions_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets n d"], Alone]:
-    """The same for sets, or for one table that is spread over ranks; and the ranks, with `at_least` rows in total."""
+    """Project sets, or one table distributed over ranks that has `at_least` rows in total; also return the ranks."""
     if gather is False:
         x = directions_of_sets(x, at_least=at_least)
         return x, Alone([x.shape[-2]])
@@ -57,14 +56,14 @@ def directions_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tupl
 
 
 def raw_rows_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets n d"], Alone]:
-    """Rows as they are, of any norm and zero among them, in their own dtype; and the ranks, as above."""
+    """Return finite rows unchanged, in their own dtype, including zero rows; and the ranks, as above."""
     group = None
     if gather is False:
         check_points(x := as_tensor(x), at_least=at_least)
     else:
         x, group = _local_table(x, gather)
         check_table(x, at_least=0)
-    has_direction(x)  # refuses NaN and infinity
+    has_direction(x)  # raises on NaN and infinity
     return x.detach(), ranks_of_rows(x, group, at_least)
 
 
@@ -76,7 +75,7 @@ def _local_table(x: Points, gather: Gather) -> tuple[Tensor, Any]:
 
 
 def ranks_of_rows(x: Tensor, group: Any, at_least: int) -> Alone:
-    """The ranks of a group that share a table, or None, with so many rows in total."""
+    """The ranks of a group, or None, that share a table; raise unless it has `at_least` rows in total."""
     ranks = Alone([x.shape[-2]]) if group is None else Ranks(x, group)
     if ranks.total < at_least:
         raise ValueError(f"expected n >= {at_least} points, got {ranks.total} on {ranks.size} ranks; pass more rows")
@@ -84,18 +83,18 @@ def ranks_of_rows(x: Tensor, group: Any, at_least: int) -> Alone:
 
 
 def per_set(values: Float[Tensor, "*sets"]) -> PerSet:
-    """The values of separate sets as they are, the value of one table as a float."""
+    """Return a tensor of values of separate sets unchanged, and the value of one table as a float."""
     return values.item() if values.ndim == 0 else values
 
 
 def map_sets(measure: Callable[..., float], *tables: Float[Tensor, "..."]) -> PerSet:
-    """The values of a measure of one table, or of one of each of several, for every set."""
-    values = [measure(*one) for one in zip(*map(_stacked, tables), strict=True)]
+    """Apply a measure to every set of the tables; with several tables, to their sets of the same index."""
+    values = [measure(*one) for one in zip(*map(_flatten_sets, tables), strict=True)]
     empty = widen(tables[0].new_empty(0))
     return per_set(torch.tensor(values, dtype=empty.dtype, device=empty.device).view(tables[0].shape[:-2]))
 
 
-def _stacked(tables: Float[Tensor, "*sets n d"]) -> Float[Tensor, "b n d"]:
+def _flatten_sets(tables: Float[Tensor, "*sets n d"]) -> Float[Tensor, "b n d"]:
     return tables.reshape(math.prod(tables.shape[:-2]), *tables.shape[-2:])
 
 
@@ -108,7 +107,7 @@ def mean_over_pairs(x: Float[Tensor, "n d"], function: Callable[[Tensor], Tensor
 def sums_over_others(
     x: Float[Tensor, "n d"], *functions: Callable[[Tensor], Tensor], block: int | None = None
 ) -> Float[Tensor, "f n"]:
-    """For every function of the squared chord and every point, the sum over all other points, a block at a time."""
+    """For every function of the squared chord and every point, its sum over all other points, computed in blocks."""
     totals = x.new_zeros(len(functions), len(x))
     for rows, columns in upper_triangle(len(x), block or BLOCK):
         r2 = squared_chords(x[rows], x[columns], same=rows == columns)
@@ -129,10 +128,10 @@ def squared_chord_block(a: Float[Tensor, "n d"], b: Float[Tensor, "m d"]) -> Flo
 
 
 def squared_chords(a: Tensor, b: Tensor, *, same: bool) -> Tensor:
-    """By a matrix product, or by differences where a pair is so near that the product does not resolve it."""
+    """Squared chords by a matrix product, or by differences if a pair is too near for the product to resolve."""
     r2 = squared_chord_block(a, b)
     if same:
-        r2.fill_diagonal_(2)  # no point is its own neighbour
+        r2.fill_diagonal_(2)  # a point does not count as its own neighbour
     if r2.min() < _NEAR:
         return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
     return r2

@@ -1,12 +1,12 @@
 r"""Measures of the spectrum of raw rows: how many dimensions embeddings use, and how evenly.
 
-Rows are taken as they are, of any norm: a collapse of the norms counts, where measures of angles do not see it. Their
-second moments are summed in double precision over blocks of rows, so that a table of millions of rows needs a d x d
-matrix beside it. Singular values are the roots of the eigenvalues of that matrix: those below about 1e-7 of the largest
-are rounding errors, and taken to be zero.
+Rows are not normalised, so a collapse of the norms counts too, which measures of angles cannot detect. Second moments
+are summed in double precision over blocks of rows, so that even a table of millions of rows needs only a d x d matrix
+of extra memory. Singular values are the square roots of that matrix's eigenvalues; those below about 1e-7 of the
+largest are rounding errors, and set to zero.
 
-Points, shapes and `gather` are those of all measures (`unclump.measures.angles`). `IsotropicLaw` says what independent
-rows of an isotropic Gaussian give.
+Points, shapes and `gather` are those of all measures (`unclump.measures.angles`). `IsotropicLaw` has the values for
+independent isotropic Gaussian rows.
 """
 
 import math
@@ -22,19 +22,19 @@ from unclump.distributed.ranks import Alone, Gather
 from unclump.measures.angles import rank_of
 from unclump.measures.rows import PerSet, Points, map_sets, per_set, raw_rows_on_ranks
 
-_BLOCK = 2**21  # entries that are held in double precision at a time
-_ROUNDING = 8  # of an eigenvalue, in units of the precision and the root of the size
+_BLOCK = 2**21  # entries converted to double precision at a time
+_ROUNDING = 8  # error of an eigenvalue of an m x m matrix, in units of sqrt(m) eps times the largest
 FIT = 6, 100  # the ranks to which the authors of alpha-ReQ fit a power law, from 1
 
 
 def rankme(x: Points, *, gather: Gather = False) -> PerSet:
-    r"""RankMe: the exponential of the entropy of the normalised singular values of the rows, which are not centred.
+    r"""RankMe: the exponential of the entropy of the normalised singular values of the uncentred rows.
 
     .. math:: \exp\Big(-\sum_k p_k \log p_k\Big), \quad p_k = \sigma_k / \sum_j \sigma_j
 
-    It is between 1 and min(n, d), and 0 for nothing but zeros: `effective_rank` of rows with their norms. The paper
-    adds 1e-7 to every p, against the logarithm of zero; here 0 log 0 = 0, and the p sum to one. In 2,048 dimensions the
-    paper's value is larger by 0.14 % where the rank is full, and by 0.33 % where it is one.
+    It is between 1 and min(n, d), or 0 if all rows are zero: the `effective_rank` of rows that are not normalised. The
+    paper adds 1e-7 to every p to avoid the logarithm of zero; here 0 log 0 = 0, and the p sum to one. In 2,048
+    dimensions the paper's value is larger by 0.14 % at full rank, and by 0.33 % at rank one.
 
     References:
         Garrido, Balestriero, Najman and LeCun. RankMe: assessing the downstream performance of pretrained
@@ -49,17 +49,17 @@ def rankme(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def isoscore(x: Points, *, gather: Gather = False) -> PerSet:
-    r"""IsoScore: how evenly the variance is spread over dimensions, from 0, all in one, to 1, the same in all.
+    r"""IsoScore: how evenly the variance is spread over dimensions, from 0 (all in one) to 1 (the same in all).
 
     The published algorithm takes the variances :math:`\lambda` along the principal axes and scales them to the norm
     :math:`\sqrt d`; the isotropy defect is their distance to :math:`(1, \dots, 1)`, in units of the largest one,
     :math:`\sqrt{2 (d - \sqrt d)}`; and IsoScore is a function of it that is k / d, rescaled to [0, 1], for k equal
-    variances among zeros. All that is
+    nonzero variances. This simplifies to
 
     .. math:: \frac{1}{d - 1} \left(\frac{(\sum_j \lambda_j)^2}{\sum_j \lambda_j^2} - 1\right)
         = \frac{1}{d - 1} \left(\frac{(\operatorname{tr} \Sigma)^2}{\lVert \Sigma \rVert_F^2} - 1\right)
 
-    with the covariance :math:`\Sigma`: the participation ratio, rescaled. Zero where all rows are equal.
+    with the covariance :math:`\Sigma`: the rescaled participation ratio. It is zero if all rows are equal.
 
     References:
         Rudman, Gillman, Rayne and Eickhoff. IsoScore: measuring the uniformity of embedding space utilization.
@@ -78,19 +78,20 @@ def isoscore(x: Points, *, gather: Gather = False) -> PerSet:
 
 
 def alpha_req(x: Points, *, ranks: tuple[int, int] | None = None, gather: Gather = False) -> PerSet:
-    r"""Alpha-ReQ: the exponent of a power law fitted to the spectrum of the covariance, as if it were one.
+    r"""Alpha-ReQ: the exponent of a power law fitted to the eigenvalues of the covariance.
 
     .. math:: \lambda_i \propto i^{-\alpha}
 
-    The slope of :math:`\log \lambda_i` over :math:`-\log i` by least squares with weights 1 / i, over a range of ranks.
-    Zero is a flat spectrum; the authors find representations near 1 the best, and large ones collapsed. The range is a
-    choice, and matters: compare only values of the same range. Eigenvalues that are zero to the precision are left out;
-    where fewer than two are left in the range, the spectrum falls faster than any power, and the value is infinite.
+    It is the slope of :math:`\log \lambda_i` against :math:`-\log i`, fitted by least squares with weights 1 / i over a
+    range of ranks. A flat spectrum has 0; the authors find that the best representations are near 1, and that large
+    values indicate collapse. The value depends on the range: compare only values with the same range. Eigenvalues that
+    are zero up to rounding are ignored; if fewer than two remain in the range, the spectrum decays faster than any
+    power, and the value is infinite.
 
     Args:
         x: Rows, n >= 2.
-        ranks: The first and the last rank, from 1; None for 6 to 100, as the authors' code has it, and from 1 in fewer
-            than 12 dimensions.
+        ranks: The first and the last rank, starting from 1. None uses 6 to 100, as in the authors' code, or 1 to 100 in
+            fewer than 12 dimensions.
         gather: See above.
 
     References:
@@ -111,12 +112,12 @@ def alpha_req(x: Points, *, ranks: tuple[int, int] | None = None, gather: Gather
 
 
 def fit_range(d: int) -> tuple[int, int]:
-    """The first and the last rank that `alpha_req` looks at in d dimensions."""
+    """The first and the last rank that `alpha_req` uses in d dimensions."""
     return (FIT[0] if d >= 2 * FIT[0] else 1), FIT[1]
 
 
 def power_law(spectrum: Float[Tensor, " k"], first: int) -> float:
-    """The exponent of a power law fitted to the positive values, the first of which has this rank, largest first."""
+    """The exponent of a power law fitted to the positive values of a descending spectrum, starting at rank `first`."""
     spectrum = spectrum[spectrum > 0]
     if len(spectrum) < 2:
         return math.inf
@@ -128,7 +129,7 @@ def power_law(spectrum: Float[Tensor, " k"], first: int) -> float:
 
 
 def gram(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*sets m m"]:
-    """A matrix with the squares of the rows' singular values for eigenvalues, but for zeros: the smaller of two."""
+    """The smaller of x^T x and x x^T, whose nonzero eigenvalues are the squared singular values of the rows."""
     if ranks.size == 1 and x.shape[-2] < x.shape[-1]:
         rows = widen(x)
         return rows @ rows.mT
@@ -136,7 +137,7 @@ def gram(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*sets m 
 
 
 def moments(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*sets d d"]:
-    """The sum over all rows of their outer products."""
+    """The sum of the outer products of all rows."""
     total = widen(x.new_zeros(*x.shape[:-2], x.shape[-1], x.shape[-1]))
     for block in _blocks(x):
         total += block.mT @ block
@@ -144,7 +145,7 @@ def moments(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*sets
 
 
 def covariance(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*sets d d"]:
-    """The covariance matrix, unbiased; exactly zero where all rows are equal to the precision."""
+    """The unbiased covariance matrix; exactly zero if all rows are equal up to rounding."""
     mean = mean_row(x, ranks)
     total = widen(x.new_zeros(*x.shape[:-2], x.shape[-1], x.shape[-1]))
     for block in _blocks(x):
@@ -164,14 +165,14 @@ def mean_row(x: Float[Tensor, "*sets n d"], ranks: Alone) -> Float[Tensor, "*set
 
 
 def eigenvalues(matrix: Float[Tensor, "*sets m m"]) -> Float[Tensor, "*sets m"]:
-    """Those of a matrix that has no negative ones, largest first; zero where they are no more than rounding errors."""
+    """The eigenvalues of a positive semidefinite matrix, largest first; those within rounding error are set to zero."""
     values: Tensor = torch.linalg.eigvalsh(matrix).flip(-1)
     rounding = _ROUNDING * matrix.shape[-1] ** 0.5 * torch.finfo(values.dtype).eps
     return torch.where(values > rounding * values[..., :1], values, 0)
 
 
 def _blocks(x: Float[Tensor, "*sets n d"]) -> Iterator[Float[Tensor, "*sets k d"]]:
-    """Some rows of every set at a time, in double precision."""
+    """Blocks of rows of every set, in double precision."""
     rows = max(1, _BLOCK // max(1, x.shape[-1] * math.prod(x.shape[:-2])))
     yield from (widen(block) for block in torch.split(x, rows, dim=-2) if block.numel() > 0)
 

@@ -1,4 +1,4 @@
-"""The result of `summary`, and its forms: text, a data frame, a table in a notebook."""
+"""The result of `summary`, which converts to text, a data frame and a table in a notebook."""
 
 import math
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ _ANGLES = {
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of `summary`; angles in radians. Prints itself as a table, in degrees, also in a notebook."""
+    """The result of `summary`; angles in radians. Text and notebooks show it as a table, in degrees."""
 
     n: int
     d: int
@@ -37,7 +37,7 @@ class Summary:
     covering_samples: int
 
     def rows(self) -> list[tuple[str, str]]:
-        """The names of the measures and their values, as a person reads them."""
+        """The names of the measures and their formatted values."""
         return [
             ("points x dimensions", f"{self.n} x {self.d}"),
             ("smallest angle", _degrees(self.min_angle)),
@@ -51,7 +51,7 @@ class Summary:
         ]
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Convert to a data frame of one row, so that those of several tables stack; angles in degrees."""
+        """Convert to a data frame of one row, to be stacked with those of other tables; angles in degrees."""
         values = {f"{name}_degrees" if name in _ANGLES else name: value for name, value in asdict(self).items()}
         return data_frame({name: [math.degrees(v) if "_degrees" in name else v] for name, v in values.items()})
 

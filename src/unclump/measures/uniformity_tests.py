@@ -1,4 +1,4 @@
-r"""Tests of uniformity on the sphere, in any dimension d >= 2: is a table a sample of the uniform distribution or not.
+r"""Tests of the hypothesis that a table is a sample of the uniform distribution on the sphere, in any dimension d >= 2.
 
 The p-value is the probability that n independent uniform points have a statistic at least as large. A small p-value
 indicates clumps; one near 1, that the points are spread more evenly than independent ones. The tests detect different
@@ -15,9 +15,10 @@ departures from uniformity:
 A test takes one table of shape (n, d), torch or NumPy. Rows are projected onto the sphere first, in double precision.
 The last three tests stream over pairs: memory is O(n d), time O(n^2 d). All have the same options:
 
-* ``simulations``: None for a p-value from the limit law of many points, which is accurate from about twenty on; or the
-  number of uniform tables to compare with, exact for any n: (1 + those that reach the statistic) / (1 + all);
-* ``generator``: for these tables.
+* ``simulations``: None for a p-value from the limit law of many points, which is accurate from about twenty points; or
+  the number of random uniform tables to compare with, which is exact for any n: the p-value is (1 + the number of
+  tables whose statistic is at least as large) / (1 + the number of tables);
+* ``generator``: draws these tables.
 """
 
 import math
@@ -135,7 +136,7 @@ def bingham_of_gram(gram: Float[Tensor, "m m"], n: int, d: int) -> UniformityTes
 
 
 def ajne_test(x: Points, *, simulations: int | None = None, generator: torch.Generator | None = None) -> UniformityTest:
-    r"""Ajne's test, for hemispheres that hold too many of the points.
+    r"""Ajne's test, for hemispheres that contain too many of the points.
 
     .. math:: A = \frac n4 - \frac{1}{\pi n} \sum_{i < j} \theta_{ij}
 
@@ -208,13 +209,13 @@ def mmd_test(
 
     with the kernel's mean c over the sphere (`kernel_mean`). The test rejects for large values only, as it should for a
     positive definite kernel. The statistic is infinite, with p = 0, if two rows coincide and the kernel is infinite
-    there. The nearer a Riesz kernel is to an infinite mean square, the more points its limit law needs.
+    there. The closer the mean square of a Riesz kernel is to infinite, the more points its limit law needs.
 
     Args:
         x: Points, n >= 2.
         kernel: Needs a finite mean and, unless simulated, a finite mean square: 2 s < d - 1 for Riesz kernels.
         simulations: The number of simulations, or None for the limit law; see the top of this module.
-        generator: For the simulations.
+        generator: Draws the simulated tables.
 
     References:
         Gretton et al. A kernel two-sample test. JMLR 2012.
@@ -259,11 +260,11 @@ def _run_test(
     if simulations is None:
         return UniformityTest(observed, pvalue(observed))
     check_count("simulations", simulations)
-    reached = 0
+    at_least_as_large = 0
     for _ in range(simulations):
         table = uniform(*x.shape, generator=generator, dtype=x.dtype, device=x.device)
-        reached += statistic(table) >= observed
-    return UniformityTest(observed, (1 + reached) / (1 + simulations))
+        at_least_as_large += statistic(table) >= observed
+    return UniformityTest(observed, (1 + at_least_as_large) / (1 + simulations))
 
 
 def _rayleigh_pvalue(s: float, n: int, d: int) -> float:
@@ -275,9 +276,9 @@ def _bingham_pvalue(s: float, d: int) -> float:
 
 
 def _limit_pvalue(function: Callable[[Tensor], Tensor], n: int, d: int, mean: float) -> float:
-    r"""Return the limit probability that the mean over pairs of a centred function exceeds `mean`.
+    r"""Return the limit probability that the mean U over pairs of a centred function exceeds `mean`.
 
-    The limit law is evaluated at :math:`\sqrt{n (n - 1)} \, U` rather than n U: it has that law's variance for every n.
+    The limit law is evaluated at :math:`\sqrt{n (n - 1)} \, U` rather than n U, which has its variance for every n.
     """
     return zonal_null(function, d).survival(math.sqrt(n * (n - 1)) * mean)
 

@@ -1,4 +1,4 @@
-"""Every dispersion objective, as a function of points on the sphere, as a module of raw embeddings, and by name."""
+"""All dispersion objectives: as functions of points on the sphere, as modules of raw embeddings, and by name."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
@@ -53,9 +53,9 @@ def list_objectives() -> tuple[str, ...]:
 
 
 def objective(name: str, **options: Any) -> Objective:
-    """The objective of that name, for configuration files; see `list_objectives`.
+    """Create an objective by name, for configuration files; see `list_objectives`.
 
-    A kernel may be given as a value, by its name, or as a mapping with its name and options.
+    A kernel may be an object, a name, or a mapping with its name and options.
 
     Example:
         >>> objective("sliced", circles=13)
@@ -65,33 +65,33 @@ def objective(name: str, **options: Any) -> Objective:
     """
     check_choice("the objective's name", name, _OBJECTIVES)
     if "kernel" in options:
-        options["kernel"] = _kernel(options["kernel"])
-    _check_taken(f"objective {name!r}", _OBJECTIVES[name], options)
+        options["kernel"] = _make_kernel(options["kernel"])
+    _check_options(f"objective {name!r}", _OBJECTIVES[name], options)
     return _OBJECTIVES[name](**options)
 
 
-def _kernel(given: Kernel | str | Mapping[str, Any]) -> Kernel:
-    if isinstance(given, Kernel):
-        return given
-    if not isinstance(given, str | Mapping):
-        raise TypeError(f"expected a kernel, its name, or a mapping with its name and options, got {given!r}")
-    options = {"name": given} if isinstance(given, str) else dict(given)
+def _make_kernel(kernel: Kernel | str | Mapping[str, Any]) -> Kernel:
+    if isinstance(kernel, Kernel):
+        return kernel
+    if not isinstance(kernel, str | Mapping):
+        raise TypeError(f"expected a kernel, its name, or a mapping with its name and options, got {kernel!r}")
+    options = {"name": kernel} if isinstance(kernel, str) else dict(kernel)
     name = str(options.pop("name", None))
     check_choice("the kernel's name", name, _KERNELS)
-    _check_taken(f"kernel {name!r}", _KERNELS[name], options)
+    _check_options(f"kernel {name!r}", _KERNELS[name], options)
     return _KERNELS[name](**options)
 
 
-def _check_taken(what: str, made: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Refuse options that it does not have; of their values it knows best itself."""
-    parameters = signature(made).parameters.values()
-    taken = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
-    unknown = [option for option in options if option not in taken]
+def _check_options(what: str, constructor: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise on unknown options; their values are checked by the constructor."""
+    parameters = signature(constructor).parameters.values()
+    known = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    unknown = [option for option in options if option not in known]
     if unknown:
-        meant = get_close_matches(unknown[0], taken, n=1)
-        hint = f"; did you mean {meant[0]!r}?" if meant else ""
+        matches = get_close_matches(unknown[0], known, n=1)
+        hint = f"; did you mean {matches[0]!r}?" if matches else ""
         raise TypeError(
-            f"{what} does not take these options: {', '.join(unknown)}; it takes {', '.join(taken) or 'none'}{hint}"
+            f"{what} does not take these options: {', '.join(unknown)}; it takes {', '.join(known) or 'none'}{hint}"
         )
 
 

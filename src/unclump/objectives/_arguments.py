@@ -1,4 +1,4 @@
-"""The checks of what a call of an objective is given besides the embeddings."""
+"""Validation of the arguments of an objective other than the embeddings."""
 
 import itertools
 from collections.abc import Iterator
@@ -12,34 +12,34 @@ from unclump.distributed.ranks import Gather, Ranks, rows_here
 
 
 def check_reduction(objective: nn.Module, reduction: str, *, has_terms: bool) -> None:
-    """Raise unless it is one that the objective has."""
+    """Raise unless the objective supports the reduction."""
     check_choice("reduction", reduction, ("mean", "sum", "none"))
     if not has_terms:
         raise ValueError(
-            f"expected reduction='mean', got {reduction!r}: {type(objective).__name__} is no mean over points; "
-            "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each"
+            f"expected reduction='mean', got {reduction!r}: {type(objective).__name__} is not a mean over points; "
+            "MaxMin, KoLeo, Energy, MMD and Sliced have a term for each point"
         )
 
 
 def checked_weight(objective: nn.Module, weight: Tensor, x: Tensor, *, supports_weights: bool) -> Tensor:
-    """Weights as numbers; negative ones as NaN, since to refuse them would make a GPU wait."""
+    """Convert weights to the dtype of the points; negative ones become NaN, since raising would synchronise a GPU."""
     if not isinstance(weight, Tensor) or weight.shape != x.shape[:-1]:
-        came = f"shape {tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
+        got = f"shape {tuple(weight.shape)}" if isinstance(weight, Tensor) else type(weight).__name__
         expected = ", ".join(map(str, x.shape[:-1])) + ("," if x.ndim == 2 else "")
-        raise ValueError(f"expected weight as a tensor of shape ({expected}), one number a row, got {came}")
+        raise ValueError(f"expected weight as a tensor of shape ({expected}), one number per row, got {got}")
     weight = weight.detach().to(x.device)
     if weight.dtype == torch.bool:
         return weight.to(x.dtype)
     if not supports_weights:
         raise TypeError(
-            f"expected weight as a boolean mask, got {weight.dtype}: in {type(objective).__name__} a point is there or "
-            "not; pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Sliced, SSW, Polarization"
+            f"expected weight as a boolean mask, got {weight.dtype}: {type(objective).__name__} supports masks only; "
+            "pass weight > 0, or choose MaxMin, KoLeo, Energy, Uniformity, MMD, Sliced, SSW or Polarization"
         )
     return torch.where(weight >= 0, weight.to(x.dtype), torch.nan)
 
 
 def checked_queue(against: Tensor, x: Tensor) -> Tensor:
-    """The fixed points as numbers like the embeddings', one table for all sets or one for each."""
+    """Convert the fixed points to the dtype of the embeddings: one table for all sets, or one for each."""
     check_points(against, at_least=0)
     check_same_dimension(x, against, "against")
     queues, sets = against.shape[:-2], x.shape[:-2]
@@ -54,7 +54,7 @@ def checked_queue(against: Tensor, x: Tensor) -> Tensor:
 def ranks_of_call(
     objective: nn.Module, x: Tensor, against: Tensor | None, weight: Tensor | None, group: Any, *, sets: tuple[int, ...]
 ) -> Ranks:
-    """The processes of the group, which must all make the same call; `sets` are those of which `x` is one."""
+    """The ranks of the group, which must all make the same call; `sets` is the shape of the batch that contains `x`."""
     if x.ndim > 2:
         raise ValueError(f"expected one table of shape (n, d) with gather, got {tuple(x.shape)}; loop over the sets")
     return Ranks(
@@ -69,7 +69,7 @@ def ranks_of_call(
 
 
 def is_sets_of_ranks(x: Tensor, gather: Gather) -> bool:
-    """Whether these are several sets, whose points are on many ranks."""
+    """Whether `x` has several sets whose points are on many ranks."""
     has_sets = isinstance(x, Tensor) and x.ndim > 2 and x.shape[:-2].numel() > 0 and not hasattr(x, "device_mesh")
     return has_sets and rows_here(x, gather)[1] is not None
 
@@ -77,10 +77,10 @@ def is_sets_of_ranks(x: Tensor, gather: Gather) -> bool:
 def split_sets(
     embeddings: Tensor, against: Tensor | None, weight: Tensor | None
 ) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
-    """The sets of embeddings one by one, each with its queue and its weights."""
+    """The sets of embeddings one by one, each with its queue and weights."""
     sets = embeddings.shape[:-2]
-    for place in itertools.product(*map(range, sets)):
+    for index in itertools.product(*map(range, sets)):
         queue = against
         if isinstance(against, Tensor) and against.ndim > 2:
-            queue = against.expand(*sets, -1, -1)[place]
-        yield embeddings[place], queue, None if weight is None else weight[place]
+            queue = against.expand(*sets, -1, -1)[index]
+        yield embeddings[index], queue, None if weight is None else weight[index]

@@ -1,4 +1,4 @@
-"""What an objective keeps for its gradient."""
+"""What an objective saves for its backward pass."""
 
 from typing import NamedTuple
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 class Pull(NamedTuple):
-    """What `pull_back` makes the gradient of."""
+    """The data from which `pull_back` computes the gradient."""
 
     vectors: Float[Tensor, "*sets n d"] | Float[Tensor, "*sets k 2 n"]
-    """The gradient by the embeddings, up to the scale; for `Sliced` its coefficients on the circles."""
+    """The gradient with respect to the embeddings, up to the scale; for `Sliced`, its coefficients on the circles."""
     scale: Float[Tensor, "*sets n 1"] | Float[Tensor, "*sets 1 1"] | None = None
 
     def times(self, factor: Float[Tensor, "*sets"]) -> "Pull":
-        """That of the objective times a factor of each set."""
+        """The gradient data of the objective times a factor for each set."""
         by_set = factor[..., None, None]
         return Pull(self.vectors, by_set if self.scale is None else self.scale * by_set)

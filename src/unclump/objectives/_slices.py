@@ -1,4 +1,4 @@
-"""What objectives of raw embeddings have in common: the random directions on which they look at them."""
+"""The base class of objectives of raw embeddings, which are projected onto random directions."""
 
 import torch
 from jaxtyping import Float
@@ -14,10 +14,10 @@ Directions = Float[Tensor, "k d"]
 
 
 class RawObjective(Objective):
-    """A scalar of embeddings as they are, with their norms: lower where they are more like a standard normal sample.
+    """An objective of raw embeddings, including their norms: lower if they are more like a standard normal sample.
 
-    Unlike those of all other objectives the embeddings are **not** projected onto the sphere. New directions are drawn
-    at every call; the sets of one call share them.
+    Unlike in all other objectives, the embeddings are **not** projected onto the sphere. New directions are drawn at
+    every call; the sets of one call share them.
     """
 
     needs_directions = False
@@ -31,7 +31,7 @@ class RawObjective(Objective):
         self.slices, self.generator = slices, generator
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Directions:
-        """Uniform directions in the embeddings' dimension, dtype and device."""
+        """Uniformly random directions, with the dimension, dtype and device of the embeddings."""
         d, dtype, device = embeddings.shape[-1], embeddings.dtype, embeddings.device
         return uniform(self.slices, d, generator=self.generator, dtype=dtype, device=device)
 
@@ -43,13 +43,13 @@ class RawObjective(Objective):
         return self.with_draw(embeddings, directions.to(full_precision(embeddings).dtype))
 
 
-def along(x: Float[Tensor, "*sets n d"], directions: Directions) -> Float[Tensor, "*sets n k"]:
+def inner_products(x: Float[Tensor, "*sets n d"], directions: Directions) -> Float[Tensor, "*sets n k"]:
     """The inner products of the rows with the directions."""
     with exact_products(x.device):
         return x @ directions.mT
 
 
-def back(coordinates: Float[Tensor, "*sets n k"], directions: Directions) -> Float[Tensor, "*sets n d"]:
-    """The gradient by the rows, of one by their inner products."""
+def pull_back_products(coordinates: Float[Tensor, "*sets n k"], directions: Directions) -> Float[Tensor, "*sets n d"]:
+    """The gradient with respect to the rows, from that with respect to their inner products."""
     with exact_products(coordinates.device):
         return coordinates @ directions

@@ -1,4 +1,4 @@
-r"""Objectives of lines through the origin, where a point and its antipode are one."""
+r"""Objectives of lines through the origin, where a point and its antipode are equivalent."""
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -9,13 +9,13 @@ from unclump.objectives._base import Objective, check_objective
 
 
 class Antipodal(nn.Module):
-    r"""An objective of lines: that of the points and their antipodes together.
+    r"""An objective of lines: the objective of the points together with their antipodes.
 
     .. math:: \mathcal{L}(x_1, \dots, x_n, -x_1, \dots, -x_n)
 
-    It does not change when rows change their signs. `MaxMin` and `KoLeo` then keep every line away from the nearest
-    other one, and `Energy` is the energy of diffusion MRI's directions [1], up to the constant of a point and its own
-    antipode. Any objective of directions will do.
+    It does not depend on the signs of the rows. `MaxMin` and `KoLeo` then keep every line away from the nearest other
+    one, and `Energy` is the energy of gradient directions in diffusion MRI [1], up to the constant contribution of each
+    point with its own antipode. Any objective of directions can be used.
 
     References:
         [1] Jones, Horsfield and Simmons. Optimal strategies for measuring diffusion in anisotropic systems by magnetic
@@ -36,8 +36,8 @@ class Antipodal(nn.Module):
         check_objective(objective)
         if getattr(objective, "group_size", None) is not None:
             raise ValueError(
-                f"expected an objective of all rows, got {objective!r}: in groups of consecutive rows a line would "
-                "not meet the antipodes of others; leave group_size out"
+                f"expected an objective of all rows, got {objective!r}: in groups of consecutive rows, a line would "
+                "not be compared with the antipodes of others; leave group_size out"
             )
         self.objective = objective
 
@@ -48,7 +48,7 @@ class Antipodal(nn.Module):
         against: Float[Tensor, "*sets m d"] | Float[Tensor, "m d"] | None = None,
         weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
     ) -> Float[Tensor, "*sets"]:
-        """The objective of the lines, alone or beside a queue of other lines; `weight` is a mask or weight of each."""
+        """The objective of the lines, with an optional queue of other lines; `weight` has a mask or weight per line."""
         check_points(embeddings, at_least=0)
         if against is not None:
             check_points(against, at_least=0)

@@ -1,4 +1,4 @@
-r"""Dispersion by a share of the task's gradient, where no weight is known."""
+r"""Dispersion scaled to a share of the task's gradient, for when no weight is known."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,25 +14,25 @@ from unclump.objectives._base import Objective, check_objective
 
 
 class Balanced(nn.Module):
-    r"""The identity, whose backward pass adds an objective's gradient, scaled to a share of the task's.
+    r"""Identity whose backward pass adds the gradient of an objective, scaled to a share of the task's gradient.
 
     .. math:: g \;\leftarrow\; g + \text{share} \, \lVert g \rVert \, \frac{h}{\lVert h \rVert},
         \qquad h = \nabla \text{objective}
 
-    where g is the gradient that the task sends back. The share is the weight of the objective in units of the task: it
-    means the same for every objective, loss scale and batch size. For a table with more than 10,000 rows, most of which
-    are in no batch, use a smaller share: see the page on weights. Where the task has no gradient, nothing moves; of a
-    sparse gradient, only the rows that it has. In evaluation, and where no gradient is needed, the embeddings pass
-    unchanged. With an objective that has `gather`, h is that of all ranks, and both norms are those of a rank's own
-    rows: every rank adds its share to its own gradient.
+    where g is the gradient of the task. The share is the weight of the objective relative to the task: it has the same
+    meaning for every objective, loss scale and batch size. For a table with more than 10,000 rows, most of which are in
+    no batch, use a smaller share: see the page on weights. If the gradient of the task is zero, nothing is added; if it
+    is sparse, only its rows change. In evaluation, or if no gradient is needed, the embeddings are returned unchanged.
+    With an objective that has `gather`, h is the gradient of the objective on all ranks, and both norms are over a
+    rank's own rows: every rank adds its share to its own gradient.
 
     Args:
-        objective: Whose gradient is added.
-        share: The norm of what is added, as a part of the norm of the task's gradient.
+        objective: The objective whose gradient is added.
+        share: The norm of the added gradient, relative to the norm of the task's gradient.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [0.8, 0.6]], requires_grad=True)
-        >>> task = uc.Balanced(uc.KoLeo(), share=0.5)(x)[:, 0].sum()  # pulls both rows to the left
+        >>> task = uc.Balanced(uc.KoLeo(), share=0.5)(x)[:, 0].sum()  # moves both rows to the left
         >>> task.backward()
         >>> x.grad
         tensor([[ 1.0000,  0.5000],
@@ -53,7 +53,7 @@ class Balanced(nn.Module):
         check_points(embeddings, at_least=0)
         if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
             return embeddings
-        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # else other ranks wait for this one
+        is_alone = rows_here(embeddings, self.objective.gather)[1] is None  # otherwise, other ranks wait for this one
         if is_alone and embeddings.shape[-2] < self.objective.fewest:  # a last batch may have a single row
             return embeddings
         _, direction = self.objective.value_and_gradient(embeddings)
@@ -77,15 +77,15 @@ class _AddShare(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (direction,) = ctx.saved_tensors
         if not grad.is_sparse:
-            return _with_share(grad, direction, ctx.share), None, None
+            return _scale_and_add(grad, direction, ctx.share), None, None
         grad = grad.coalesce()
         rows = grad.indices()
-        values = _with_share(grad.values(), direction[tuple(rows)], ctx.share)
+        values = _scale_and_add(grad.values(), direction[tuple(rows)], ctx.share)
         added = torch.sparse_coo_tensor(rows, values, grad.shape, is_coalesced=True, check_invariants=False)
         return added, None, None
 
 
-def _with_share(
+def _scale_and_add(
     grad: Float[Tensor, "*sets n d"], direction: Float[Tensor, "*sets n d"], share: float
 ) -> Float[Tensor, "*sets n d"]:
     norm: Tensor = vector_norm(direction)

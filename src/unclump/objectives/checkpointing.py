@@ -1,4 +1,4 @@
-"""Random draws of an objective that are the same again where activation checkpointing runs its forward pass twice."""
+"""Replay of an objective's random draws when activation checkpointing recomputes its forward pass."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -13,18 +13,18 @@ Contexts = tuple[AbstractContextManager[None], AbstractContextManager[None]]
 
 
 def replay(*generators: torch.Generator) -> Callable[[], Contexts]:
-    """A `context_fn` for `torch.utils.checkpoint.checkpoint`: its recomputation draws what the forward pass drew.
+    """A `context_fn` for `torch.utils.checkpoint.checkpoint`, so that the recomputation repeats the random draws.
 
-    Torch replays its own generator, which objectives without a `generator` draw from, but no other: with one, the
-    recomputation would draw other circles, and the gradient would not be that of the value. Nothing that is public in
-    torch tells an objective that it is being recomputed, so that the call of `checkpoint` has to say so. The generators
-    go on afterwards from where the forward pass left them, as they do without checkpointing.
+    Torch replays only its own generator, from which objectives without a `generator` draw. With any other, the
+    recomputation would draw different circles, and the gradient would not match the value. No public API of torch tells
+    an objective that it is being recomputed, so this has to be passed to `checkpoint`. After the recomputation, the
+    generators continue from where the forward pass left them, as they do without checkpointing.
 
-    One `replay` serves any number of calls, nested ones too, and several backward passes through one of them. It needs
-    ``use_reentrant=False``: torch refuses a `context_fn` otherwise.
+    One `replay` can be used for any number of calls, including nested ones, and for several backward passes through a
+    call. It requires ``use_reentrant=False``: otherwise torch does not accept a `context_fn`.
 
     Args:
-        generators: Those that the checkpointed function draws from.
+        generators: The generators from which the checkpointed function draws.
 
     Example:
         >>> from torch.utils.checkpoint import checkpoint
@@ -41,20 +41,20 @@ def replay(*generators: torch.Generator) -> Callable[[], Contexts]:
 
 
 class _Recomputation(AbstractContextManager[None]):
-    """Sets generators back to their states at its making, and at its end to where they were; may be entered again."""
+    """Rewinds generators to their states at its creation, and restores them on exit; can be entered repeatedly."""
 
     def __init__(self, generators: tuple[torch.Generator, ...]) -> None:
         self.generators, self.states = generators, _states(generators)
-        self.later: list[Tensor] = []
+        self.states_before: list[Tensor] = []
 
     def __enter__(self) -> None:
-        self.later = _states(self.generators)
+        self.states_before = _states(self.generators)
         self._set_states(self.states)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._set_states(self.later)
+        self._set_states(self.states_before)
 
     def _set_states(self, states: list[Tensor]) -> None:
         for generator, state in zip(self.generators, states, strict=True):

@@ -1,4 +1,4 @@
-r"""Lloyd's objective: the points quantise the sphere, or any other domain one can draw samples from."""
+r"""Lloyd's objective: the points quantise the sphere, or any other domain that can be sampled."""
 
 from collections.abc import Callable
 from typing import Any
@@ -33,15 +33,15 @@ def lloyd(
 
     .. math:: \mathcal{L}_{Lloyd}(x) = \frac1m \sum_{r=1}^m \min_j \tfrac12 d^2(y_r, x_j)
 
-    With samples drawn uniformly from a domain this is an unbiased estimate of its quantisation error. Minus its
-    gradient pulls each point towards the samples in its Voronoi cell, as one step of stochastic k-means does; points
-    without samples stay.
+    With samples drawn uniformly from a domain, this is an unbiased estimate of its quantisation error. A gradient step
+    moves each point towards the samples in its Voronoi cell, like a step of stochastic k-means; points without samples
+    do not move.
 
     Args:
-        x: Points on the sphere, of which only the directions count, or of the domain that `distance` measures.
-        samples: Draws from the domain. On the sphere: `uniform`.
+        x: Points on the sphere, of which only the directions count; or points of the domain of `distance`.
+        samples: Samples of the domain; on the sphere, from `uniform`.
         distance: Maps samples and points, broadcast against each other, to distances over their last dimension. None
-            is the angle, with the nearest points found by one matrix product.
+            is the angle, with the nearest points found by a matrix product.
 
     References:
         Lloyd. Least squares quantization in PCM. 1982. Le Brigant and Puechmorel. Quantization and clustering on
@@ -55,16 +55,18 @@ def lloyd(
     check_table(samples)
     check_same_dimension(x, samples, "samples")
     if distance is not None:
-        return _in_domain(full_precision(x), full_precision(samples), distance, None).square().mean(dim=-1) / 2
+        return (
+            _distances_to_nearest(full_precision(x), full_precision(samples), distance, None).square().mean(dim=-1) / 2
+        )
     objective = Lloyd(len(samples))
     objective.fewest = 1
     return objective.with_draw(x, unit_rows(full_precision(samples.detach()).to(full_precision(x).dtype))[0])
 
 
-def _in_domain(
+def _distances_to_nearest(
     x: Float[Tensor, "*sets n d"], samples: Float[Tensor, "m d"], distance: Distance, mask: Bool[Tensor, " n"] | None
 ) -> Float[Tensor, "*sets m"]:
-    """The distances of the samples to their nearest points that are not masked."""
+    """The distances of the samples to their nearest points, except masked ones."""
     with exact_products(x.device):
         with torch.no_grad():
             distances = torch.stack([distance(sample, x) for sample in samples], dim=-2)  # (..., m, n)
@@ -76,11 +78,11 @@ class Lloyd(Objective):
     """`lloyd` of raw embeddings, with new samples at every call.
 
     Args:
-        samples: How many samples a call draws.
-        sampler: None is the sphere, onto which the embeddings are projected first. For another domain,
-            `sampler(count)` draws that many samples, of shape (count, d).
-        distance: The distance of that domain; see `lloyd`. With a finite data set as domain this is k-means.
-        generator: For the samples on the sphere. Under activation checkpointing see `unclump.replay`.
+        samples: The number of samples per call.
+        sampler: None for the sphere, onto which the embeddings are projected first. For another domain,
+            `sampler(count)` draws samples of shape (count, d).
+        distance: The distance of that domain; see `lloyd`. If the domain is a finite data set, this is k-means.
+        generator: Draws the samples on the sphere. Under activation checkpointing, see `unclump.replay`.
 
     Example:
         >>> data = torch.randn(1000, 2)
@@ -109,7 +111,7 @@ class Lloyd(Objective):
         check_count("samples", samples)
         check_generator(generator)
         if (sampler is None) != (distance is None):
-            raise ValueError("expected sampler and distance together, got one of them; a domain needs both")
+            raise ValueError("expected sampler and distance together, got only one; a domain needs both")
         self.samples, self.sampler, self.distance, self.generator = samples, sampler, distance, generator
 
     def value_and_gradient(
@@ -136,7 +138,7 @@ class Lloyd(Objective):
         check_points(embeddings, at_least=1)
         if self.gather is not False or embeddings.ndim > 2 or reduction not in (None, "mean"):
             raise ValueError(
-                "expected one table on one process and reduction='mean' in a domain of its own, "
+                "expected one table on one process and reduction='mean' with a sampler, "
                 f"got shape {tuple(embeddings.shape)}, gather={self.gather!r} and reduction={reduction!r}"
             )
         table, mask = full_precision(embeddings), None
@@ -146,11 +148,11 @@ class Lloyd(Objective):
             table = torch.cat([checked_queue(against, table), table])
             mask = None if mask is None else torch.cat([mask.new_ones(len(against)), mask])
         samples = full_precision(self.draw(embeddings) if draw is None else draw)
-        value = _in_domain(table, samples, self.distance, mask).square().mean() / 2
+        value = _distances_to_nearest(table, samples, self.distance, mask).square().mean() / 2
         return value if mask is None else torch.where(mask.any(), value, 0)
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
-        """Samples for the points' dimension, dtype and device; of those on the sphere only the directions count."""
+        """Samples with the dimension, dtype and device of the points; on the sphere, only their directions count."""
         if self.sampler is not None:
             return self.sampler(self.samples)
         return standard_normal(
@@ -172,7 +174,7 @@ class Lloyd(Objective):
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         samples = unit_normal(draw).expand(*x.shape[:-2], -1, -1)
         table, mask = others.with_fixed(x), others.mask_with_fixed
-        if table.shape[-2] == 0:  # a process without rows, to which no sample is nearest
+        if table.shape[-2] == 0:  # a rank without rows, which is nearest to no sample
             least = others.ranks.minimum(samples.new_full(samples.shape[:-1], torch.inf))
             value = least.square().mean(dim=-1) / 2
             if not needs_grad:
@@ -183,15 +185,15 @@ class Lloyd(Objective):
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
         if others.ranks.size > 1:
-            distance = torch.where(r2.isinf(), torch.inf, distance)  # where all rows of a process are masked
+            distance = torch.where(r2.isinf(), torch.inf, distance)  # if all rows of a rank are masked
         least = others.ranks.minimum(distance)
         value = least.square().mean(dim=(-2, -1)) / 2
         if not needs_grad:
             return value, None
         slope = measured.slope * measured.sign * least
         if others.against is not None or others.ranks.size > 1:
-            mine = others.ranks.is_first(distance == least) & (near >= others.fixed)
-            slope, near = torch.where(mine, slope, 0), (near - others.fixed).clamp_min(0)
+            is_nearest_here = others.ranks.is_first(distance == least) & (near >= others.fixed)
+            slope, near = torch.where(is_nearest_here, slope, 0), (near - others.fixed).clamp_min(0)
         gradient = sum_rows(x.shape[-2], near.squeeze(-1), measured.vector.mul_(slope))
         assert others.scale is not None
         return value, Pull(tangent(x, gradient), others.scale / samples.shape[-2])

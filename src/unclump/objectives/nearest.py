@@ -1,4 +1,4 @@
-r"""Objectives of the nearest neighbours: each point is pushed away from the one, or the k, closest to it."""
+r"""Nearest-neighbour objectives: each point is pushed away from its nearest neighbour, or from the k nearest."""
 
 from jaxtyping import Float
 from torch import Tensor
@@ -15,7 +15,7 @@ def max_min(
     distance: str = "geodesic",
     neighbours: str = "exact",
 ) -> Float[Tensor, "*sets"]:
-    r"""Minus the mean distance of the points to their nearest neighbours.
+    r"""Minus the mean distance from each point to its nearest neighbours.
 
     .. math:: \mathcal{L}_{MM}(x) = -\frac1{nk} \sum_{i=1}^n \sum_{j \in N_k(i)} d(x_i, x_j)
 
@@ -23,8 +23,9 @@ def max_min(
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
-        k: How many nearest neighbours every point is kept away from.
-        group_size: Neighbours are looked for among so many consecutive rows, of which a set is a multiple; None is all.
+        k: The number of nearest neighbours from which every point is pushed away.
+        group_size: Search neighbours within groups of this many consecutive rows, which must divide the number of rows;
+            None for all rows.
         distance: ``"geodesic"`` (the angle; MMA of [1]), ``"chordal"`` or ``"squared"``, the squared chord, which is
             twice the cosine distance of [2].
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
@@ -35,7 +36,7 @@ def max_min(
         [2] Mettes et al. Hyperspherical Prototype Networks. NeurIPS 2019.
 
     Example:
-        >>> max_min(torch.eye(3), distance="geodesic")  # everyone's nearest is a right angle away
+        >>> max_min(torch.eye(3), distance="geodesic")  # all points are a right angle apart
         tensor(-1.5708)
     """
     result: Tensor = MaxMin(k=k, group_size=group_size, distance=distance, neighbours=neighbours)(x)
@@ -55,13 +56,14 @@ def koleo(
     .. math:: \mathcal{L}_{KoLeo}(x) = -\frac1{nk} \sum_{i=1}^n \sum_{j \in N_k(i)} \log d(x_i, x_j)
 
     with the k nearest other points N_k(i). For k = 1, up to a constant, this is minus the Kozachenko-Leonenko estimate
-    of the differential entropy [1]. The closer a pair, the harder it is pushed. More neighbours, and groups within a
-    batch, are those of DINOv3 [2].
+    of the differential entropy [1]. The closer a pair, the stronger the repulsion. DINOv3 [2] uses several neighbours,
+    and groups within a batch.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
-        k: How many nearest neighbours every point is kept away from.
-        group_size: Neighbours are looked for among so many consecutive rows, of which a set is a multiple; None is all.
+        k: The number of nearest neighbours from which every point is pushed away.
+        group_size: Search neighbours within groups of this many consecutive rows, which must divide the number of rows;
+            None for all rows.
         distance: ``"chordal"`` or ``"geodesic"``.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed.
 
@@ -80,8 +82,8 @@ def koleo(
 class MaxMin(OfNeighbours):
     """`max_min` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    With `gather`, groups are of consecutive rows of all ranks, in their order. Where a mask leaves a point fewer than k
-    others, these count.
+    With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
+    others, only these count.
     """
 
     distances = ("geodesic", "chordal", "squared")
@@ -101,8 +103,8 @@ class MaxMin(OfNeighbours):
 class KoLeo(OfNeighbours):
     """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    With `gather`, groups are of consecutive rows of all ranks, in their order. Where a mask leaves a point fewer than k
-    others, these count.
+    With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
+    others, only these count.
     """
 
     distances = ("chordal", "geodesic")

@@ -1,4 +1,4 @@
-r"""Polarization as an objective: no place on the sphere is far from all points."""
+r"""Polarization as an objective: no location on the sphere is far from all points."""
 
 from collections.abc import Callable
 
@@ -19,25 +19,25 @@ from unclump.objectives._pull import Pull
 from unclump.objectives.energy import THOMSON
 from unclump.ops.kernel_sum import kernel_sum
 
-_REFINED = 8  # how many of the starts are followed down
+_DESCENTS = 8  # starts from which the descent runs
 Potential = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 def polarization(
     x: Float[Tensor, "*sets n d"], kernel: Kernel, starts: Float[Tensor, "m d"], *, steps: int = 64
 ) -> Float[Tensor, "*sets"]:
-    r"""Minus the potential of the points at the place where it is smallest.
+    r"""Minus the smallest potential of the points anywhere on the sphere.
 
     .. math:: \mathcal{L}_{Pol}(x) = -\min_{v} \frac1n \sum_{i=1}^n k(x_i, v)
 
-    Maximum hyperspherical polarization of [1]. The place is found by descent, without gradient, from the best of the
-    starts; then only the n distances to it are differentiated, which is the gradient by Danskin's theorem.
+    Maximum hyperspherical polarization of [1]. The minimum is found by descent from the best of the starts, outside of
+    autograd; then only the n distances to it are differentiated, which is the gradient by Danskin's theorem.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
         kernel: `Gaussian`, `Laplace` or `Riesz`.
-        starts: Places to search from, of which only the directions count; see `uniform`.
-        steps: How many steps of the descent; 0 takes the best start itself.
+        starts: Locations from which to search, of which only the directions count; see `uniform`.
+        steps: The number of steps of the descent; 0 uses the best start itself.
 
     References:
         [1] Liu et al. Learning with Hyperspherical Uniformity. AISTATS 2021.
@@ -54,27 +54,29 @@ def polarization(
     return objective.with_draw(x, unit(starts))
 
 
-def _emptiest(potential_at: Potential, starts: Float[Tensor, "*sets m d"], steps: int) -> Float[Tensor, "*sets 1 d"]:
-    """The place of the smallest potential that a descent from the starts finds."""
+def _minimise_potential(
+    potential_at: Potential, starts: Float[Tensor, "*sets m d"], steps: int
+) -> Float[Tensor, "*sets 1 d"]:
+    """The location of the smallest potential that a descent from the starts finds."""
     potential, gradient = potential_at(starts)
-    best = potential.argsort(dim=-1)[..., :_REFINED]
-    place, potential, gradient = take_rows(starts, best), potential.gather(-1, best), take_rows(gradient, best)
-    gradient, rounding = tangent(place, gradient), 8 * torch.finfo(place.dtype).eps
-    stride = torch.full_like(potential, 0.25)  # radians; longer after a step down, shorter after one up
+    best = potential.argsort(dim=-1)[..., :_DESCENTS]
+    location, potential, gradient = take_rows(starts, best), potential.gather(-1, best), take_rows(gradient, best)
+    gradient, rounding = tangent(location, gradient), 8 * torch.finfo(location.dtype).eps
+    stride = torch.full_like(potential, 0.25)  # radians; grows after a successful step, shrinks after a failed one
     for _ in range(steps):
         step = -stride.unsqueeze(-1) * unit(gradient)
-        trial = unit(exp(place, step))
+        trial = unit(exp(location, step))
         trial_potential, trial_gradient = potential_at(trial)
         trial_gradient = tangent(trial, trial_gradient)
-        # Near the bottom the potential is flat to rounding, and the gradient tells more.
-        level = (trial_potential - potential).abs() <= rounding * potential.abs()
-        flatter = trial_gradient.square().sum(dim=-1) < gradient.square().sum(dim=-1)
-        down = torch.where(level, flatter, trial_potential < potential)
-        place = torch.where(down.unsqueeze(-1), trial, place)
-        gradient = torch.where(down.unsqueeze(-1), trial_gradient, gradient)
-        potential = torch.where(down, trial_potential, potential)
-        stride = torch.where(down, 1.5 * stride, 0.4 * stride)
-    return take_rows(place, potential.argmin(dim=-1, keepdim=True))
+        # Near the minimum, differences of the potential are rounding errors: compare gradients instead.
+        is_level = (trial_potential - potential).abs() <= rounding * potential.abs()
+        is_flatter = trial_gradient.square().sum(dim=-1) < gradient.square().sum(dim=-1)
+        is_better = torch.where(is_level, is_flatter, trial_potential < potential)
+        location = torch.where(is_better.unsqueeze(-1), trial, location)
+        gradient = torch.where(is_better.unsqueeze(-1), trial_gradient, gradient)
+        potential = torch.where(is_better, trial_potential, potential)
+        stride = torch.where(is_better, 1.5 * stride, 0.4 * stride)
+    return take_rows(location, potential.argmin(dim=-1, keepdim=True))
 
 
 class Polarization(Objective):
@@ -82,9 +84,9 @@ class Polarization(Objective):
 
     Args:
         kernel: `Gaussian`, `Laplace` or `Riesz`.
-        samples: How many uniform starts a call draws.
-        steps: How many steps of descent follow.
-        generator: For the starts. Under activation checkpointing see `unclump.replay`.
+        samples: The number of random starts per call.
+        steps: The number of steps of the descent.
+        generator: Draws the starts. Under activation checkpointing, see `unclump.replay`.
     """
 
     choices = ("kernel", "samples", "steps")
@@ -107,7 +109,7 @@ class Polarization(Objective):
         self.kernel, self.samples, self.steps, self.generator = kernel, samples, steps, generator
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "m d"]:
-        """Starts for the points' dimension, dtype and device."""
+        """Random starts, with the dimension, dtype and device of the points."""
         d, dtype, device = embeddings.shape[-1], embeddings.dtype, embeddings.device
         return uniform(self.samples, d, generator=self.generator, dtype=dtype, device=device)
 
@@ -117,19 +119,19 @@ class Polarization(Objective):
         weight = x.new_ones(x.shape[:-1]) if others.weight is None else others.weight
         mass = others.mass_with_fixed
         mass = mass.unsqueeze(-1) if isinstance(mass, Tensor) else x.new_full((*x.shape[:-2], 1), mass)
-        table, shares = others.with_fixed(self._taken_apart(x, others)), weight / mass
+        table, shares = others.with_fixed(self._separate_duplicates(x, others)), weight / mass
         if others.against is not None:
             fixed = 1 if others.against_weight is None else others.against_weight
-            fixed = fixed / (mass * others.ranks.size)  # every rank has them
+            fixed = fixed / (mass * others.ranks.size)  # every rank has the fixed points
             shares = torch.cat([fixed.expand(*x.shape[:-2], others.fixed), shares], dim=-1)
 
-        def potential_at(places: Tensor) -> tuple[Tensor, Tensor]:
-            value, gradient = kernel_sum(places, self.kernel, table, right=shares)
+        def potential_at(locations: Tensor) -> tuple[Tensor, Tensor]:
+            value, gradient = kernel_sum(locations, self.kernel, table, right=shares)
             assert gradient is not None
             return others.ranks.sum(value), others.ranks.sum(gradient)
 
-        place = _emptiest(potential_at, draw.to(x.dtype).expand(*x.shape[:-2], -1, -1), self.steps)
-        vector = table - place
+        location = _minimise_potential(potential_at, draw.to(x.dtype).expand(*x.shape[:-2], -1, -1), self.steps)
+        vector = table - location
         r2 = vector.square().sum(dim=-1).clamp_max(4)
         value, slope = self.kernel.value_and_derivative(r2)
         potential = others.ranks.sum((shares * value).sum(dim=-1))
@@ -138,8 +140,8 @@ class Polarization(Objective):
         gradient = (-2 * shares * slope).unsqueeze(-1) * vector
         return -potential, Pull(tangent(x, gradient[..., others.fixed :, :]), others.scale)
 
-    def _taken_apart(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets n d"]:
-        """The points, those moved that coincide with an earlier one: they would feel the same pull for ever."""
+    def _separate_duplicates(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets n d"]:
+        """Move points that coincide with another one slightly: equal points would have equal gradients forever."""
         if others.ranks.total == 1:
             return x
         _, number, r2 = nearest_among(x, others.ranks, fixed=others.against)

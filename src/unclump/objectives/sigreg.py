@@ -1,4 +1,4 @@
-r"""SIGReg: embeddings like a standard normal sample, by the characteristic functions of their projections."""
+r"""SIGReg: pulls embeddings towards a standard normal sample, by the characteristic functions of their projections."""
 
 import math
 from typing import Any
@@ -11,7 +11,7 @@ from unclump._checks import check_count, check_positive
 from unclump.distributed.ranks import Gather
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
-from unclump.objectives._slices import Directions, RawObjective, along, back
+from unclump.objectives._slices import Directions, RawObjective, inner_products, pull_back_products
 
 
 def sigreg(
@@ -22,22 +22,22 @@ def sigreg(
     t_max: float = 3.0,
     times_n: bool = True,
 ) -> Float[Tensor, "*sets"]:
-    r"""Sketched isotropic Gaussian regularisation: the Epps-Pulley statistic of the projections, averaged.
+    r"""Sketched isotropic Gaussian regularisation: the mean Epps-Pulley statistic of the projections.
 
     .. math:: \frac1k \sum_a n \int \lvert \hat\varphi_a(t) - e^{-t^2/2} \rvert^2 \, e^{-t^2/2} \, dt, \quad
         \hat\varphi_a(t) = \frac1n \sum_{j=1}^n e^{i t \langle x_j, a \rangle}
 
     over the unit directions a, with the trapezoidal rule on evenly spaced t from 0 to `t_max`, doubled for negative t.
-    The rows are not projected onto the sphere: of standard normal rows the statistic has the mean `SIGReg.null_mean`,
-    about 1.05, for any n and d.
+    The rows are not projected onto the sphere. For standard normal rows, the mean of the statistic is
+    `SIGReg.null_mean`, about 1.05, for any n and d.
 
     Args:
-        x: Embeddings as they are, n >= 1, in separate sets.
-        directions: Unit vectors, as `uniform` draws them.
-        knots: How many t. The authors' code has 17 up to 3; Algorithm 1 of the paper, 17 points from -5 to 5, is
-            ``knots=9, t_max=5.0``.
+        x: Embeddings, not normalised, n >= 1, in separate sets.
+        directions: Unit vectors, for example from `uniform`.
+        knots: The number of values of t. The authors' code has 17, up to 3; Algorithm 1 of the paper, 17 points from -5
+            to 5, is ``knots=9, t_max=5.0``.
         t_max: The largest t.
-        times_n: False leaves the factor n out, without which the value does not grow with the number of rows.
+        times_n: False omits the factor n, so that the value does not grow with the number of rows.
 
     References:
         Balestriero and LeCun. LeJEPA: provable and scalable self-supervised learning without the heuristics. 2025.
@@ -51,17 +51,17 @@ def sigreg(
 
 
 class SIGReg(RawObjective):
-    """`sigreg` of embeddings with new random directions at every call. They are not projected onto the sphere.
+    """`sigreg` of embeddings, which are not projected onto the sphere, with new random directions at every call.
 
     With weights, n is the effective number of rows, the squared sum of the weights divided by the sum of their squares.
 
     Args:
-        slices: How many directions a call draws.
-        knots: How many t the integral is taken at.
+        slices: The number of directions per call.
+        knots: The number of values of t in the integral.
         t_max: The largest t.
         times_n: Whether the value is the statistic, n times the distance; False for the distance alone. The weights
             that the authors recommend, 0.01 to 0.1, are for the statistic.
-        generator: For the directions. Under activation checkpointing see `unclump.replay`.
+        generator: Draws the directions. Under activation checkpointing, see `unclump.replay`.
     """
 
     choices = ("slices", "knots", "t_max", "times_n")
@@ -96,7 +96,7 @@ class SIGReg(RawObjective):
         return sum(weight * (1 - normal**2) for _, normal, weight in self._quadrature())
 
     def _quadrature(self) -> list[tuple[float, float, float]]:
-        """The knots t beyond zero, where nothing differs; the normal characteristic function; and the weights."""
+        """The knots t > 0 (at t = 0 the difference vanishes), the normal characteristic function, and the weights."""
         step = self.t_max / (self.knots - 1)
         normal = [math.exp(-((k * step) ** 2) / 2) for k in range(self.knots)]
         return [
@@ -106,37 +106,37 @@ class SIGReg(RawObjective):
     def loss(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Directions, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        x = along(embeddings, draw)
-        fixed = None if others.against is None else along(others.against, draw)
+        x = inner_products(embeddings, draw)
+        fixed = None if others.against is None else inner_products(others.against, draw)
         mass = others.mass + others.fixed
-        share = _columns(1 / mass if others.weight is None else others.weight / _columns(mass))  # of every row
+        share = _as_column(1 / mass if others.weight is None else others.weight / _as_column(mass))  # of every row
         size = (mass * mass / (others.power_sum(2) + others.fixed) if self.times_n else 1.0) / len(draw)
         value, gradient = x.new_zeros(x.shape[:-2]), torch.zeros_like(x) if needs_grad else None
-        of_ranks = None
-        if others.ranks.size > 1:  # one message for all knots: waves are cheaper to compute again than to wait for
-            own = [_sums(share, (t * x).cos(), (t * x).sin()) for t, _, _ in self._quadrature()]
-            of_ranks = others.ranks.sum(torch.stack(own))
+        sums_over_ranks = None
+        if others.ranks.size > 1:  # one message for all knots: recomputing sines and cosines is cheaper than waiting
+            own = [_weighted_sums(share, (t * x).cos(), (t * x).sin()) for t, _, _ in self._quadrature()]
+            sums_over_ranks = others.ranks.sum(torch.stack(own))
         for knot, (t, normal, weight) in enumerate(self._quadrature()):
             cosine, sine = (t * x).cos(), (t * x).sin()
-            real, imaginary = _sums(share, cosine, sine) if of_ranks is None else of_ranks[knot]
+            real, imaginary = _weighted_sums(share, cosine, sine) if sums_over_ranks is None else sums_over_ranks[knot]
             if fixed is not None:
-                real = real + (t * fixed).cos().sum(dim=-2) / _columns(mass)
-                imaginary = imaginary + (t * fixed).sin().sum(dim=-2) / _columns(mass)
+                real = real + (t * fixed).cos().sum(dim=-2) / _as_column(mass)
+                imaginary = imaginary + (t * fixed).sin().sum(dim=-2) / _as_column(mass)
             real = real - normal
             value = value + weight * (real.square() + imaginary.square()).sum(dim=-1)
             if gradient is not None:
                 slope = imaginary.unsqueeze(-2) * cosine - real.unsqueeze(-2) * sine
                 gradient = gradient + 2 * weight * t * slope
         by_set = size * torch.ones_like(value)
-        pull = None if gradient is None else Pull(back(share * gradient, draw), by_set[..., None, None])
+        pull = None if gradient is None else Pull(pull_back_products(share * gradient, draw), by_set[..., None, None])
         return by_set * value, pull
 
 
-def _sums(share: Any, cosine: Tensor, sine: Tensor) -> Float[Tensor, "2 *sets k"]:
-    """The weighted sums over rows of both parts of a wave."""
+def _weighted_sums(share: Any, cosine: Tensor, sine: Tensor) -> Float[Tensor, "2 *sets k"]:
+    """The weighted sums over rows of cosines and sines."""
     return torch.stack([(share * part).sum(dim=-2) for part in (cosine, sine)])
 
 
-def _columns(value: Any) -> Any:
-    """A number of every set with a dimension more, to be broadcast along; one of all sets as it is."""
+def _as_column(value: Any) -> Any:
+    """Add a trailing dimension to a tensor of values per set, for broadcasting; return a number unchanged."""
     return value.unsqueeze(-1) if isinstance(value, Tensor) else value

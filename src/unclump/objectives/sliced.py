@@ -1,4 +1,4 @@
-r"""Sliced objectives: projected onto random great circles, the points should be evenly spaced."""
+r"""Sliced objectives: the projections of the points onto random great circles should be evenly spaced."""
 
 import math
 
@@ -30,27 +30,27 @@ from unclump.ops.even_spacing import (
 def sliced(
     x: Float[Tensor, "*sets n d"], circles: Circles, *, reduction: str = "mean"
 ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
-    r"""Squared distance of the points' projections on great circles to even spacing, averaged over points and circles.
+    r"""Half the mean squared distance of the angles of points projected onto great circles from even spacing.
 
     .. math:: \mathcal{L}_{Sliced}(x) = \frac1k \sum_{pq} \min_{\hat\theta \in D_n} \frac1n \sum_{i=1}^n \tfrac12
         (\theta_i - \hat\theta_i)^2,
         \quad \theta_i = \operatorname{atan2}(\langle x_i, q \rangle, \langle x_i, p \rangle)
 
-    The paper sums over the points: that is ``reduction="sum"``, which grows with their number. :math:`D_n` holds all
-    rotations and orders of n evenly spaced angles; the nearest of them takes the time of a sort. The gradient has a
-    closed form, tangent to the sphere. It is unbounded near the points orthogonal to a circle; at those points, which
-    have no place on the circle, it is zero.
+    The paper sums over the points, as does ``reduction="sum"``, which grows with their number. :math:`D_n` contains all
+    rotations and permutations of n evenly spaced angles; finding the nearest one takes a sort. The gradient has a
+    closed form and is tangent to the sphere. It is unbounded near points orthogonal to a circle; at those points, whose
+    projection is undefined, it is zero.
 
     Args:
-        x: Points, n >= 2. They need not be unit: only their directions count.
+        x: Points, n >= 2, of any norm: only their directions count.
         circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
-        reduction: Of the terms of the points: ``"mean"``, ``"sum"``, or ``"none"`` for the terms themselves.
+        reduction: How to reduce the terms of the points: ``"mean"``, ``"sum"``, or ``"none"`` for the terms themselves.
 
     References:
         Tokarchuk, Bakker and Niculae. Keep your distance: learning dispersed embeddings on S_m. TMLR 2025.
 
     Example:
-        >>> sliced(torch.eye(2), torch.tensor([[0, 1]])) / torch.pi**2  # both are an eighth of a turn out of place
+        >>> sliced(torch.eye(2), torch.tensor([[0, 1]])) / torch.pi**2  # both are an eighth of a turn from their places
         tensor(0.0312)
     """
     return _with_circles(Sliced(len(circles)), x, circles, reduction)
@@ -62,10 +62,10 @@ def ssw(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets
     .. math:: \mathcal{L}_{SSW}(x) = \frac1k \sum_{pq} W_2^2(\theta_{1..n}, \text{uniform})
         = \frac{1}{(2\pi)^2} \left(2 \mathcal{L}_{Sliced}(x) + \frac{\pi^2}{3 n^2}\right)
 
-    in units of a circle of length one, as POT has it.
+    in units of a circle of length one, as in POT.
 
     Args:
-        x: Points, n >= 2. They need not be unit: only their directions count.
+        x: Points, n >= 2, of any norm: only their directions count.
         circles: Great circles, from `great_circles`, or pairs of axes, from `axis_circles`.
 
     References:
@@ -90,18 +90,18 @@ def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: s
 class Sliced(Objective):
     """`sliced` of raw embeddings, with new random circles at every call.
 
-    With weights the even places are the middles of arcs whose lengths are the points' parts of the whole, and each term
+    With weights, the target places are the centres of arcs whose lengths are proportional to the weights, and each term
     counts with its weight: `SSW` is then the distance of the weighted points to the uniform distribution.
 
     Args:
-        circles: How many circles a call draws.
-        axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, the same on average
-            for embeddings without preferred axes. Only the coordinates of these axes are read: a NaN in others is not
-            seen.
-        reduction: ``"mean"`` over the points, those of a queue among them: the same weight serves tables of any size.
-            ``"sum"`` is the paper's, n times as much. A call may have another one; its ``"none"`` are the terms of the
-            points, without those of a queue.
-        generator: For the circles. Under activation checkpointing see `unclump.replay`.
+        circles: The number of circles per call.
+        axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, and the same on average
+            for embeddings without preferred axes. Only the coordinates of these axes are read: a NaN in others goes
+            unnoticed.
+        reduction: ``"mean"`` over the points, including those of a queue, so that the same weight suits tables of any
+            size. ``"sum"``, as in the paper, is n times as large. A call may override it; ``"none"`` gives the terms of
+            the points, without those of a queue.
+        generator: Draws the circles. Under activation checkpointing, see `unclump.replay`.
     """
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
@@ -125,14 +125,14 @@ class Sliced(Objective):
         self.circles, self.axis_aligned, self.generator, self.reduction = circles, axis_aligned, generator, reduction
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Circles:
-        """Circles for the points' dimension, dtype and device."""
+        """Random circles, with the dimension, dtype and device of the points."""
         if self.axis_aligned:
             d, device = embeddings.shape[-1], embeddings.device
             return axis_circles(self.circles, d, generator=self.generator, device=device)
         return draw_circles(self.circles, embeddings, self.generator)
 
     def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
-        """The rows as they are, since angles do not depend on norms, and the largest entry of each."""
+        """The rows unchanged, since angles do not depend on norms, and the largest entry of each."""
         return x, largest_entries(x)
 
     def fused(
@@ -153,7 +153,7 @@ class Sliced(Objective):
         value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * count)
         if not needs_grad:
             return value, None
-        own = self._own(gap, others)
+        own = self._local_gaps(gap, others)
         weighted = own if others.weight is None or others.is_binary else others.weight.unsqueeze(-2) * own
         assert others.scale is not None
         pull = Pull(coefficients(others.scale, along, weighted))
@@ -167,7 +167,7 @@ class Sliced(Objective):
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         along, gap, _ = self._gaps(x, others, draw)
-        own = self._own(gap, others)
+        own = self._local_gaps(gap, others)
         terms = own.square().sum(dim=-2) / (2 * len(draw))
         if left is None:
             return terms, None
@@ -175,7 +175,7 @@ class Sliced(Objective):
         share: Tensor | float = 1 / gap.shape[-1]
         if others.weight is not None:
             share = (others.weight / others.after_fixed(others.weight).sum(dim=-1, keepdim=True)).unsqueeze(-2)
-        weighted = weighted - share * weighted.sum(dim=-1, keepdim=True)  # the mean angle moves with each of them
+        weighted = weighted - share * weighted.sum(dim=-1, keepdim=True)  # the mean angle depends on each angle
         assert others.scale is not None
         return terms, Pull(
             coefficients(others.scale, along, weighted), terms.new_full((*terms.shape[:-1], 1, 1), 1 / len(draw))
@@ -192,12 +192,12 @@ class Sliced(Objective):
     def _gaps(
         self, x: Tensor, others: Others, circles: Circles
     ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"], Float[Tensor, "*sets m"] | None]:
-        """The points' coordinates on the circles, how far all angles are from even spacing, and all weights.
+        """The coordinates of the points on the circles, the gaps of all angles to even spacing, and all weights.
 
-        Fixed points come first, then those of the ranks. Coordinates and gaps are zero where weights are.
+        Fixed points come first, then those of all ranks. Coordinates and gaps are zero if the weight is.
         """
         along = coordinates(x, circles)
-        if others.is_weighted and others.mask is not None:  # other rows of weight zero are zeros
+        if others.is_weighted and others.mask is not None:  # otherwise rows of weight zero are zeros already
             along = torch.where(others.mask[..., None, None, :], along, 0)
         angles = others.ranks.columns(angles_of(along))
         weight = None if others.weight is None else others.ranks.columns(others.weight)
@@ -206,7 +206,7 @@ class Sliced(Objective):
             weight = None if weight is None else others.after_fixed(weight)
         return along, gaps(angles, weight > 0 if weight is not None and others.is_binary else weight), weight
 
-    def _own(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
+    def _local_gaps(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
         """The gaps of the points of this process."""
         first = others.fixed + others.ranks.before
         return gap[..., first : first + others.ranks.counts[others.ranks.rank]]
@@ -216,9 +216,9 @@ class SSW(Sliced):
     """`ssw` of raw embeddings, with new random circles at every call.
 
     Args:
-        circles: How many circles a call draws.
+        circles: The number of circles per call.
         axis_aligned: Draw circles through two coordinate axes; see `Sliced`.
-        generator: For the circles. Under activation checkpointing see `unclump.replay`.
+        generator: Draws the circles. Under activation checkpointing, see `unclump.replay`.
     """
 
     choices = ("circles", "axis_aligned")
@@ -244,12 +244,12 @@ class SSW(Sliced):
         value, pull = super().loss(x, others, draw, needs_grad)
         count = self.count(others)
         cubes = count if others.is_binary else others.power_sum(3) + others.fixed_mass
-        return _squared_distance(value, pull, cubes / count**3)
+        return _to_squared_wasserstein(value, pull, cubes / count**3)
 
-    terms = Objective.terms  # none: a squared distance to the uniform distribution is no mean over points
+    terms = Objective.terms  # raises: a squared distance to the uniform distribution is not a mean over points
 
 
-_SQUARED_TURNS = 2 / (2 * math.pi) ** 2  # of half a squared angle
+_SQUARED_TURNS = 2 / (2 * math.pi) ** 2  # converts half a squared angle in radians to squared turns
 
 
 def _fused(x: Tensor, circles: Circles, factor: float, offset: float) -> tuple[Tensor, Pull | None] | None:
@@ -257,15 +257,15 @@ def _fused(x: Tensor, circles: Circles, factor: float, offset: float) -> tuple[T
     return None if fused is None else (fused[0], Pull(fused[1]))
 
 
-def _squared_distance(
+def _to_squared_wasserstein(
     value: Float[Tensor, "*sets"], pull: Pull | None, cubes: Float[Tensor, "*sets"] | float
 ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-    """The squared distance to the uniform distribution, in turns, from half that to even spacing in radians.
+    """The squared distance to the uniform distribution, in turns, from the objective `Sliced`, in radians.
 
     Args:
-        value: The latter.
-        pull: Of its gradient.
-        cubes: The sum of the cubes of the points' parts of the whole: even spacing is that far from uniform, times 12.
+        value: The value of `Sliced`.
+        pull: Its gradient data.
+        cubes: The sum of the cubes of the normalised weights: 12 times the squared distance of even spacing to uniform.
     """
     pull = None if pull is None else pull.times(torch.full_like(value, _SQUARED_TURNS))
     return value * _SQUARED_TURNS + cubes / 12, pull

@@ -19,12 +19,12 @@ def log_det(x: Float[Tensor, "*sets n d"], kernel: Kernel) -> Float[Tensor, "*se
 
     .. math:: \mathcal{L}_{LogDet}(x) = -\frac1n \log \det K, \quad K_{ij} = k(x_i, x_j)
 
-    The maximum Gram determinant of [1]. Takes O(n^3) time and O(n^2) memory, in double precision. Where the matrix is
-    singular to that precision, for many points in few dimensions, what counts is its rounding error, n eps k(x, x).
+    The maximum Gram determinant of [1]. Takes O(n^3) time and O(n^2) memory, in double precision. Adding n eps k(x, x)
+    to the diagonal keeps the result finite for a numerically singular matrix, as of many points in few dimensions.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
-        kernel: One that is positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted `Riesz`.
+        kernel: A kernel that is positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted `Riesz`.
 
     References:
         [1] Liu et al. Learning with Hyperspherical Uniformity. AISTATS 2021.
@@ -79,27 +79,27 @@ def _log_det(
 
     .. math:: \nabla_{x_i} = -4 \sum_j (K^{-1})_{ij} \, k'(r_{ij}^2) (x_i - x_j)
 
-    Masked points are left out: their rows and columns are those of the identity.
+    Masked points are excluded: their rows and columns are those of the identity.
     """
     wide, n = unit(widen(x)), x.shape[-2]
     r2 = torch.cdist(wide, wide, compute_mode="donot_use_mm_for_euclid_dist").square().clamp_max(4)
     itself = torch.eye(n, dtype=torch.bool, device=x.device)
-    coincide = (r2 <= torch.finfo(x.dtype).eps ** 2) & ~itself
-    r2 = torch.where(coincide, apart(x.dtype) ** 2, r2)
+    is_coinciding = (r2 <= torch.finfo(x.dtype).eps ** 2) & ~itself
+    r2 = torch.where(is_coinciding, apart(x.dtype) ** 2, r2)
     matrix = kernel(torch.where(itself, 0, r2))
     slopes = kernel.derivative(torch.where(itself, 2, r2)).masked_fill(itself, 0)
     if mask is not None:
         both = mask.unsqueeze(-1) & mask.unsqueeze(-2)
         matrix = torch.where(both, matrix, itself.to(matrix.dtype))
         slopes = slopes * both
-    # What is singular to this precision has its rounding error for a determinant.
+    # Regularise the diagonal, so that a numerically singular matrix has a finite log determinant.
     matrix = matrix + n * torch.finfo(matrix.dtype).eps * itself
-    weights = -2 * torch.linalg.inv_ex(matrix).inverse * slopes  # `inv` would make the host wait for its verdict
-    pull, push = torch.where(coincide, 0, weights), torch.where(coincide, weights, 0)
-    # Near antipodes the part of x - y that is normal to the sphere would drown the rest: -x - y has another one.
+    weights = -2 * torch.linalg.inv_ex(matrix).inverse * slopes  # `inv` would synchronise to check for errors
+    pull, push = torch.where(is_coinciding, 0, weights), torch.where(is_coinciding, weights, 0)
+    # Near antipodes, the normal component of x - y would swamp the tangent one, which is also that of -x - y.
     along = torch.where(r2 > 3.9, -pull, pull).sum(dim=-1, keepdim=True)
     gradient = 2 * (along * wide - pull @ wide)
     side = torch.sign(torch.arange(n, device=x.device).unsqueeze(1) - torch.arange(n, device=x.device))
-    aside = 2 * apart(x.dtype) * (push * side).sum(dim=-1, keepdim=True)
-    push_aside(gradient, wide, aside)
+    push_length = 2 * apart(x.dtype) * (push * side).sum(dim=-1, keepdim=True)
+    push_aside(gradient, wide, push_length)
     return -torch.linalg.slogdet(matrix).logabsdet, gradient

@@ -1,4 +1,4 @@
-r"""Alignment and uniformity of contrastive learning: like points together, all points apart."""
+r"""The alignment and uniformity losses of contrastive learning."""
 
 import torch
 from jaxtyping import Float
@@ -20,22 +20,23 @@ from unclump.ops.project import project
 def uniformity(
     x: Float[Tensor, "*sets n d"], t: float = 2.0, *, kernel: Kernel | None = None, diagonal: bool = False
 ) -> Float[Tensor, "*sets"]:
-    r"""Logarithm of the mean over pairs of a Gaussian of their distance: the uniformity loss of [1].
+    r"""The uniformity loss of [1]: the logarithm of the mean Gaussian of the distance over all pairs.
 
     .. math:: \mathcal{L}_{uniform}(x) = \log \frac{2}{n(n-1)} \sum_{i < j} e^{-t \lVert x_i - x_j \rVert^2}
 
-    It is finite also where the sum underflows. The paper has another kernel, and the pairs of each point with itself
-    in the mean: with ``diagonal=True`` it is
+    It is finite even if the sum underflows. "Keep your distance" has another kernel, and includes the pair of each
+    point with itself in the mean: with ``diagonal=True`` it is
 
     .. math:: \mathcal{L}_{WI}(x) = \log \frac{1}{n^2} \sum_{i=1}^n \sum_{j=1}^n k(x_i, x_j),
 
-    tied to `energy` by :math:`e^{\mathcal{L}_{WI}} = \frac{n-1}{n} \mathcal{L}_{MHE} + \frac1{n^2} \sum_i k(x_i, x_i)`.
+    with :math:`e^{\mathcal{L}_{WI}} = \frac{n-1}{n} \mathcal{L}_{MHE} + \frac1{n^2} \sum_i k(x_i, x_i)`, where
+    :math:`\mathcal{L}_{MHE}` is `energy`.
 
     Args:
         x: Points, n >= 2, in separate sets; only their directions count.
-        t: How sharp the Gaussian is.
-        kernel: Another one instead, positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted
-            `Riesz`; then `t` is not used. ``Gaussian(gamma=1.0)`` is the paper's.
+        t: The sharpness of the Gaussian.
+        kernel: Another kernel instead, positive and finite at coinciding points: `Gaussian`, `Laplace`, or a shifted
+            `Riesz`; then `t` is ignored. ``Gaussian(gamma=1.0)`` is the paper's.
         diagonal: Whether the pair of each point with itself counts.
 
     References:
@@ -53,13 +54,13 @@ def uniformity(
 
 
 def alignment(x: Float[Tensor, "*sets n d"], y: Float[Tensor, "*sets n d"], alpha: float = 2.0) -> Float[Tensor, ""]:
-    r"""Mean distance between two views of the same inputs, to a power: the alignment loss that goes with `uniformity`.
+    r"""The alignment loss that goes with `uniformity`: the mean power of the distance between two views of an input.
 
     .. math:: \mathcal{L}_{align}(x, y) = \frac1n \sum_{i=1}^n \lVert x_i - y_i \rVert^\alpha
 
     Args:
         x: One view of every input; only the rows' directions count.
-        y: The other view, row by row.
+        y: The other view, in the same order.
         alpha: The power, at least one.
 
     References:
@@ -76,7 +77,7 @@ def alignment(x: Float[Tensor, "*sets n d"], y: Float[Tensor, "*sets n d"], alph
         raise ValueError(f"expected a row of y for every row of x, got shapes {tuple(x.shape)} and {tuple(y.shape)}")
     check_number("alpha", alpha)
     if alpha < 1:
-        raise ValueError(f"expected alpha >= 1, got {alpha}; below, the gradient is infinite where rows coincide")
+        raise ValueError(f"expected alpha >= 1, got {alpha}; the gradient would be infinite where rows coincide")
     distance: Tensor = vector_norm(project(x) - project(y), dim=-1)
     return distance.pow(alpha).mean()
 
@@ -85,8 +86,8 @@ class Uniformity(Objective):
     """`uniformity` of raw embeddings.
 
     Args:
-        t: How sharp the Gaussian is.
-        kernel: Another kernel; then `t` is not used. The paper's is ``Gaussian(gamma=1.0)``, with the diagonal.
+        t: The sharpness of the Gaussian.
+        kernel: Another kernel; then `t` is ignored. The paper's is ``Gaussian(gamma=1.0)``, with the diagonal.
         diagonal: Whether the pair of each point with itself counts.
     """
 
@@ -107,17 +108,17 @@ class Uniformity(Objective):
         self.least = float(self.relative(torch.tensor(4.0, dtype=torch.float64)))
         if not diagonal and self.least < torch.finfo(torch.float64).tiny:
             raise ValueError(
-                f"expected a kernel that opposite points do not make zero, got "
+                f"expected a kernel that does not underflow to zero at antipodes, got "
                 f"{f't={t:g}' if kernel is None else kernel}; use t <= 175, or MaxMin, which is the limit of large t"
             )
 
     def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
-        return super().normalise(self._wide_enough(x))
+        return super().normalise(self._widen_if_sharp(x))
 
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        x = self._wide_enough(embeddings)
+        x = self._widen_if_sharp(embeddings)
         if (fused := fused_mean_over_pairs(x, self.relative, needs_grad=needs_grad)) is None:
             return None
         mean, gradient = fused
@@ -134,17 +135,17 @@ class Uniformity(Objective):
     def _log_mean(
         self, total: Float[Tensor, "*sets"], pairs: Tensor | float, itself: Tensor | float, pull: Pull | None
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        """The logarithm of a sum over so many pairs as a mean, and its gradient from that of the sum.
+        """The logarithm of the mean over pairs, from the sum over pairs; and its gradient, from that of the sum.
 
-        With the diagonal, the pairs of points with themselves count, for which the kernel is one.
+        With the diagonal, the pairs of each point with itself count, for which the kernel is one.
         """
         if self.diagonal:
             total, pairs = total + itself, pairs + itself
         return torch.log(total / pairs) + self.log_self, None if pull is None else pull.times(1 / total)
 
-    def _wide_enough(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
-        """The rows in double precision where a sharp kernel may underflow in single for all pairs at once.
+    def _widen_if_sharp(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
+        """Convert to double precision if a sharp kernel may underflow in single precision for all pairs at once.
 
-        Where the pair of each point with itself counts, the sum does not vanish.
+        If the pair of each point with itself counts, the sum cannot vanish.
         """
         return widen(x) if x.dtype == torch.float32 and not self.diagonal and self.least < 1e-30 else x

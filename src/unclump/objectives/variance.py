@@ -1,4 +1,4 @@
-r"""Spherical variance as an objective: it centres the points, and does no more."""
+r"""Spherical variance as an objective, which only centres the points."""
 
 import torch
 from jaxtyping import Float
@@ -16,7 +16,7 @@ def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, 
     r"""Minus the spherical variance, :math:`\lVert \mu \rVert - 1` with :math:`\mu = \frac1n \sum_i x_i`.
 
     Its Riemannian gradient :math:`(\mu - \langle x_i, \mu \rangle x_i) / (n \lVert \mu \rVert)` is in general not
-    zero, so it can be optimised; but the optimum asks only that the points balance. Coinciding rows stay together.
+    zero, so it can be optimised; but the optimum only requires that the mean vanishes. Coinciding rows stay together.
 
     Args:
         x: Points, in separate sets; only their directions count.
@@ -56,14 +56,14 @@ class SphericalVariance(Objective):
         return length - 1
 
     def _weights(self, others: Others) -> Float[Tensor, "*sets n 1"] | float:
-        """The share of every point in the mean of all, the fixed ones among them."""
+        """The weight of every point in the mean of all points, including the fixed ones."""
         mass = others.mass_with_fixed
         if others.weight is None or not isinstance(mass, Tensor):
             return 1 / mass
         return (others.weight / mass.unsqueeze(-1)).unsqueeze(-1)
 
     def _mean(self, x: Float[Tensor, "*sets n d"], others: Others) -> Float[Tensor, "*sets d"]:
-        """The mean of all points."""
+        """The mean of all points, including the fixed ones and those of other ranks."""
         own = (self._weights(others) * x).sum(dim=-2)
         own = own if others.ranks.size == 1 else others.ranks.sum(own)
         if others.against is None:

@@ -1,4 +1,4 @@
-r"""VISReg: embeddings like a standard normal sample, by their means, deviations, and the order of their projections."""
+r"""VISReg: pulls embeddings towards a standard normal sample, by means, deviations and quantiles of projections."""
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,7 @@ from unclump._precision import apart
 from unclump.distributed.ranks import Gather
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
-from unclump.objectives._slices import Directions, RawObjective, along, back
+from unclump.objectives._slices import Directions, RawObjective, inner_products, pull_back_products
 
 
 def visreg(
@@ -20,26 +20,26 @@ def visreg(
     shape: float = 1.0,
     centre: float = 1.0,
 ) -> Float[Tensor, "*sets"]:
-    r"""Variance-invariance-sketching regularisation, without the invariance: scale, shape and centre of the rows.
+    r"""Variance-invariance-sketching regularisation without the invariance term: scale, shape and centre of the rows.
 
     .. math:: \text{scale} \cdot \frac1d \sum_j (1 - \sigma_j)^2 + \text{centre} \cdot \frac1d \sum_j \mu_j^2
         + \text{shape} \cdot \frac{1}{k n} \sum_a \sum_{i=1}^n \big(\langle z, a \rangle_{(i)} - q_i\big)^2, \quad
         z = \frac{x - \mu}{\bar\sigma}, \quad q_i = \Phi^{-1}\Big(\frac{i}{n + 1}\Big)
 
-    with means :math:`\mu` and deviations :math:`\sigma` of every dimension, :math:`\bar\sigma` a constant to the
-    gradient, and projections on the unit directions a in ascending order: their squared Wasserstein distance to the
-    normal distribution. The rows are not projected onto the sphere. A deviation below the root of the precision counts
-    as that in :math:`\bar\sigma` (the authors' code has 1e-6): rows that coincide come apart, with a large gradient.
+    with means :math:`\mu` and standard deviations :math:`\sigma` of every dimension, :math:`\bar\sigma` the detached
+    :math:`\sigma`, and the sorted projections onto the unit directions a: the last term is their squared Wasserstein
+    distance to the normal distribution. The rows are not projected onto the sphere. In :math:`\bar\sigma`, deviations
+    are at least sqrt(eps) (1e-6 in the authors' code), so that coinciding rows separate, with a large gradient.
 
-    The quantiles of few rows vary less than a normal sample does (their mean square is 0.89 for 64 rows, 0.99 for
-    1,024), so that the shape shrinks the rows a little: where it weighs much more than the scale, they may collapse.
+    The quantiles of few rows vary less than a normal sample (their mean square is 0.89 for 64 rows, 0.99 for 1,024), so
+    that the shape term shrinks the rows a little. If it has a much larger weight than the scale, they may collapse.
 
     Args:
-        x: Embeddings as they are, n >= 2, in separate sets.
-        directions: Unit vectors, as `uniform` draws them.
-        scale: The weight of the deviations' distance to one.
-        shape: The weight of the projections' distance to normal ones.
-        centre: The weight of the means' distance to zero.
+        x: Embeddings, not normalised, n >= 2, in separate sets.
+        directions: Unit vectors, for example from `uniform`.
+        scale: The weight of the distance of the deviations from one.
+        shape: The weight of the distance of the projections from a normal sample.
+        centre: The weight of the distance of the means from zero.
 
     References:
         Wu, Balestriero and Levine. VISReg: variance-invariance-sketching regularization for JEPA training. 2026.
@@ -53,14 +53,14 @@ def visreg(
 
 
 class VISReg(RawObjective):
-    """`visreg` of embeddings with new random directions at every call. They are not projected onto the sphere.
+    """`visreg` of embeddings, which are not projected onto the sphere, with new random directions at every call.
 
     Args:
-        slices: How many directions a call draws: 256, as the authors' code has it.
-        scale: The weight of the deviations' distance to one.
-        shape: The weight of the projections' distance to normal ones.
-        centre: The weight of the means' distance to zero.
-        generator: For the directions. Under activation checkpointing see `unclump.replay`.
+        slices: The number of directions per call; 256, as in the authors' code.
+        scale: The weight of the distance of the deviations from one.
+        shape: The weight of the distance of the projections from a normal sample.
+        centre: The weight of the distance of the means from zero.
+        generator: Draws the directions. Under activation checkpointing, see `unclump.replay`.
     """
 
     choices = ("slices", "scale", "shape", "centre")
@@ -95,7 +95,7 @@ class VISReg(RawObjective):
             centred = torch.where(others.mask_with_fixed.unsqueeze(-1), centred, 0)
         deviation = (_total(centred.square(), others) / count).sqrt()
         divisor = deviation.clamp_min(apart(x.dtype))
-        gap = self._gaps(along(centred / divisor, draw).mT, others, count)
+        gap = self._gaps(inner_products(centred / divisor, draw).mT, others, count)
         value = (
             self.scale * (1 - deviation).square().mean(dim=(-2, -1))
             + self.shape * (gap.square() / count).sum(dim=(-2, -1)) / len(draw)
@@ -105,30 +105,30 @@ class VISReg(RawObjective):
             return value, None
         own = centred[..., others.fixed :, :]
         first = others.fixed + ranks.before
-        by_shape = back(gap[..., first : first + own.shape[-2]].mT, draw) / divisor
+        by_shape = pull_back_products(gap[..., first : first + own.shape[-2]].mT, draw) / divisor
         by_scale = (1 - deviation) * own / torch.where(deviation > 0, deviation, torch.inf)
         gradient = self.shape / len(draw) * by_shape + (self.centre * mean - self.scale * by_scale) / d
         if others.mask is not None:
             gradient = torch.where(others.mask.unsqueeze(-1), gradient, 0)
         return value, Pull(2 * gradient / count)
 
-    def _gaps(self, here: Float[Tensor, "*sets k n"], others: Others, count: Tensor) -> Float[Tensor, "*sets k m"]:
-        """How far the projections of all points, fixed ones first, are from normal quantiles of their ranks."""
+    def _gaps(self, own: Float[Tensor, "*sets k n"], others: Others, count: Tensor) -> Float[Tensor, "*sets k m"]:
+        """The differences between the projections of all points, fixed ones first, and the normal quantiles."""
         ranks = others.ranks
-        points = torch.cat([here[..., : others.fixed], ranks.columns(here[..., others.fixed :])], dim=-1)
-        place = torch.arange(1, points.shape[-1] + 1, dtype=here.dtype, device=here.device).expand_as(points)
-        # By symmetry, on the half where the quantiles are accurate.
-        quantile = torch.special.ndtri(torch.minimum(place, count + 1 - place) / (count + 1))
-        quantile = torch.where(2 * place > count + 1, -quantile, quantile)
+        points = torch.cat([own[..., : others.fixed], ranks.columns(own[..., others.fixed :])], dim=-1)
+        position = torch.arange(1, points.shape[-1] + 1, dtype=own.dtype, device=own.device).expand_as(points)
+        # By symmetry, compute quantiles on the half where they are accurate.
+        quantile = torch.special.ndtri(torch.minimum(position, count + 1 - position) / (count + 1))
+        quantile = torch.where(2 * position > count + 1, -quantile, quantile)
         if others.weight is None:
             order = points.argsort(dim=-1, stable=True)
             return points - torch.empty_like(points).scatter_(-1, order, quantile)
-        takes_part = others.after_fixed(ranks.columns(others.weight)).unsqueeze(-2) > 0
-        order = torch.where(takes_part, points, torch.inf).argsort(dim=-1, stable=True)
-        return torch.where(takes_part, points - torch.empty_like(points).scatter_(-1, order, quantile), 0)
+        is_included = others.after_fixed(ranks.columns(others.weight)).unsqueeze(-2) > 0
+        order = torch.where(is_included, points, torch.inf).argsort(dim=-1, stable=True)
+        return torch.where(is_included, points - torch.empty_like(points).scatter_(-1, order, quantile), 0)
 
 
 def _total(x: Float[Tensor, "*sets nm d"], others: Others) -> Float[Tensor, "*sets 1 d"]:
-    """The sum of all points, the fixed ones first, which all ranks have; masked ones are zero."""
-    fixed, here = x[..., : others.fixed, :], x[..., others.fixed :, :]
-    return fixed.sum(dim=-2, keepdim=True) + others.ranks.sum(here.sum(dim=-2, keepdim=True))
+    """The sum of all points; fixed ones come first, and are on all ranks; masked ones are zero."""
+    fixed, own = x[..., : others.fixed, :], x[..., others.fixed :, :]
+    return fixed.sum(dim=-2, keepdim=True) + others.ranks.sum(own.sum(dim=-2, keepdim=True))

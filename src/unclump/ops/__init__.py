@@ -1,1 +1,1 @@
-"""The operations that everything is made of, and their implementations."""
+"""The numerical operations that everything else is built from, and their implementations."""

@@ -1,8 +1,9 @@
-r"""Sums of rows by number: what the nearest points of others are given of the gradient.
+r"""Sums of rows by index, which accumulate gradients at the nearest neighbours of points.
 
 .. math:: s_i = \sum_{j : k_j = i} v_j
 
-On a GPU torch adds them by atomics, in any order. The kernel there has one order, and the same bits every time.
+On a GPU, torch uses atomics, whose order varies. The Triton kernel has a fixed order, so that results are bitwise
+reproducible.
 """
 
 import math
@@ -11,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._precision import numbers_in_all
+from unclump._precision import flat_row_index
 from unclump.ops.dispatch import has_triton, register
 
 
@@ -20,7 +21,7 @@ def add_rows(
     index: Int[Tensor, "*sets k"],
     values: Float[Tensor, "*sets k d"],
 ) -> Float[Tensor, "*sets n d"]:
-    """Add values, in place, to the rows with these numbers.
+    """Add values, in place, to the rows with these indices.
 
     Example:
         >>> from unclump.ops.add_rows import add_rows
@@ -30,7 +31,7 @@ def add_rows(
     if torch.compiler.is_compiling():
         return table.add_(sum_rows(table.shape[-2], index, values))
     rows = table if table.ndim == 2 else table.view(-1, table.shape[-1])
-    numbers, added = numbers_in_all(index, table.shape[-2]), values.flatten(0, -2)
+    numbers, added = flat_row_index(index, table.shape[-2]), values.flatten(0, -2)
     if has_triton(rows, added) and rows.is_contiguous():
         from unclump.ops.triton import add_rows as kernels
 
@@ -41,7 +42,7 @@ def add_rows(
 
 
 def sum_rows(n: int, index: Int[Tensor, "*sets k"], values: Float[Tensor, "*sets k d"]) -> Float[Tensor, "*sets {n} d"]:
-    """The sums of the values with each of these n row numbers."""
+    """For each of n rows, the sum of the values with its index."""
     return _sum_rows(index, values, n)  # type: ignore[no-any-return]
 
 
@@ -52,7 +53,7 @@ def _fake(index: Tensor, values: Tensor, n: int) -> Tensor:
 @register("sum_rows(Tensor index, Tensor values, SymInt n) -> Tensor", _fake)
 def _sum_rows(index: Tensor, values: Tensor, n: int) -> Tensor:
     *sets, _, d = values.shape
-    rows, numbers, total = values.flatten(0, -2), numbers_in_all(index, n), math.prod(sets) * n
+    rows, numbers, total = values.flatten(0, -2), flat_row_index(index, n), math.prod(sets) * n
     if has_triton(rows):
         from unclump.ops.triton import add_rows as kernels
 

@@ -1,7 +1,7 @@
-"""Who computes an operation here: compiled loops on the CPU, kernels on a GPU, or the reference in plain torch.
+"""Dispatch of operations: to compiled loops on the CPU, Triton kernels on a GPU, or the reference in plain torch.
 
-Every operation is defined once under `torch.ops.unclump`, with a fake that only knows its shapes, so that
-`torch.compile`, `torch.export` and the meta device see an ordinary operator.
+Every operation is registered once under `torch.ops.unclump`, with a fake implementation that only computes shapes, so
+that `torch.compile`, `torch.export` and the meta device see an ordinary operator.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ _LIBRARY: Any = torch.library.Library("unclump", "DEF")  # type: ignore[no-untyp
 
 
 def register(schema: str, fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
-    """Make a function the operator of this schema on all devices.
+    """Register a function as the operator with this schema, on all devices.
 
-    Compilers see the operator. Outside of them the function is called as it is, which saves ten microseconds.
+    Under a compiler, calls go through the operator; otherwise directly to the function, which saves ten microseconds.
 
     Args:
-        schema: Such as ``"nearest(Tensor x, int k) -> (Tensor, Tensor)"``.
+        schema: For example ``"nearest(Tensor x, int k) -> (Tensor, Tensor)"``.
         fake: Maps the same arguments to empty tensors of the right shape.
     """
     name = schema[: schema.index("(")]

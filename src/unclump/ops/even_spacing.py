@@ -1,10 +1,10 @@
-r"""The distance of angles on circles to even spacing, with its gradient.
+r"""The distance of angles on circles from even spacing, with its gradient.
 
 .. math:: \frac1n \sum_i \tfrac12 (\theta_i - \hat\theta_i)^2, \qquad \nabla_{x_i} = \frac1n (\theta_i - \hat\theta_i)
     \frac{\langle x_i, p \rangle q - \langle x_i, q \rangle p}{\langle x_i, p \rangle^2 + \langle x_i, q \rangle^2}
 
-Angles do not change with the points' lengths, and this is the gradient at any length: no table of unit vectors is
-needed, nor a graph over the sort. Kept for the backward pass are the coefficients of p and q, not the gradient.
+Angles do not depend on the norms of the points, and this is the gradient for any norm, so that neither a table of unit
+vectors nor a graph through the sort is needed. The backward pass saves the coefficients of p and q, not the gradient.
 """
 
 import torch
@@ -20,7 +20,7 @@ from unclump.ops.native import circles as loops
 
 
 def draw_circles(count: int, x: Float[Tensor, "*sets n d"], generator: torch.Generator | None) -> Circles:
-    """`great_circles` in the dimension, dtype and device of the points."""
+    """`great_circles` with the dimension, dtype and device of the points."""
     d = x.shape[-1]
     if not has_native(x):
         return great_circles(count, d, generator=generator, dtype=x.dtype, device=x.device)
@@ -29,7 +29,7 @@ def draw_circles(count: int, x: Float[Tensor, "*sets n d"], generator: torch.Gen
 
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
-    if has_native(x):  # whose rounding, which counts near the axis of a circle, is that of `fused`
+    if has_native(x):  # rounds like the fused loop, which matters near the axis of a circle
         return loops.coordinates(x, circles)
     with exact_products(x.device):
         return circle_coordinates(x, circles)
@@ -48,29 +48,29 @@ def _fake(angles: Tensor, weight: Tensor | None) -> Tensor:
 def gaps(
     angles: Float[Tensor, "*sets k n"], weight: Float[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None
 ) -> Float[Tensor, "*sets k n"]:
-    """How far each angle is from its place in the nearest evenly spaced configuration; zero where its weight is."""
+    """The difference of each angle from its place in the nearest evenly spaced configuration; zero for weight zero."""
     return unevenness(angles, None if weight is None else weight.unsqueeze(-2))
 
 
 def largest_entries(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n 1"]:
-    """The size of the largest entry of every row."""
+    """The largest absolute entry of every row."""
     return torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
 
 
 def coefficients(
     largest: Float[Tensor, "*sets n 1"], along: Float[Tensor, "*sets k 2 n"], weight: Float[Tensor, "*sets k n"]
 ) -> Float[Tensor, "*sets k 2 n"]:
-    """The gradient of the weighted sum of all angles, in terms of both vectors of every circle.
+    """The gradient of the weighted sum of all angles, as coefficients of both vectors of every circle.
 
-    Nearer to the circle's axis than the points' precision the angle is not known: there the gradient stays bounded.
+    Within rounding error of a circle's axis, the angle is undefined: there the gradient is bounded.
 
     Args:
-        largest: The largest entry of every point.
-        along: The points' coordinates on the circles.
-        weight: Of every angle.
+        largest: The largest absolute entry of every point.
+        along: The coordinates of the points on the circles.
+        weight: The weight of every angle.
     """
     limits = torch.finfo(along.dtype)
-    # Rows of zeros, and masked ones, have coordinates of zero.
+    # Rows of zeros and masked rows have zero coordinates.
     precision = (largest * limits.eps).nan_to_num_().clamp_min_(16 / limits.max).mT
     radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), precision)
     p, q = (along / radius.unsqueeze(-2)).unbind(dim=-2)
@@ -86,7 +86,7 @@ def _fake_combine(coefficients: Tensor, circles: Tensor, d: int, scale: Tensor) 
 def combine(
     coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "*sets n d"]:
-    """The vectors with these coefficients of both vectors of every circle, summed over circles and scaled."""
+    """The linear combinations of the vectors of all circles with these coefficients, times a scale."""
     if scale.numel() == 1 and has_native(coefficients, scale):
         return loops.combine(coefficients, circles, d, scale.item())
     if has_triton(coefficients, scale.reshape(-1)):
@@ -104,9 +104,9 @@ def combine(
 def fused_distance(
     x: Float[Tensor, "*sets n d"], circles: Circles, *, factor: float, offset: float
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]] | None:
-    """Half the squared distance to even spacing, averaged over points and circles, times a factor, plus an offset.
+    """Half the mean squared distance from even spacing, over points and circles, times a factor, plus an offset.
 
-    With the gradient's coefficients. None where no compiled loop does it, or a row has no direction.
+    Also returns the coefficients of the gradient. None if there is no compiled loop, or if a row is all zeros.
     """
     return loops.even_spacing(x, circles, factor, offset) if has_native(x) else None
 
@@ -129,9 +129,9 @@ def squares_of_gaps(
     mask: Bool[Tensor, "*sets n"] | None,
     needs_grad: bool,
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"] | Float[Tensor, " 0"]]:
-    """The sum of the squared `gaps` of the points that a mask leaves, and their `coefficients` where they are needed.
+    """The sum of the squared `gaps` of the points that are not masked, and, if needed, their `coefficients`.
 
-    The largest entries are those of every point.
+    `largest` has the largest absolute entry of every point.
     """
     if has_triton(x, largest):
         from unclump.ops.triton import circles as kernels

@@ -1,11 +1,11 @@
 """Approximate nearest neighbours by faiss (extra `[faiss]`), for tables where the exact search takes too long.
 
-An inverted file: every row belongs to the nearest of some thousand rows, the centres, and looks for its neighbour only
-among the rows of the centres nearest to it. How many of those it asks is found by trial, on a sample of rows whose
-exact neighbours are known.
+It uses an inverted file: every row is assigned to the nearest of about a thousand centres, which are rows themselves,
+and the search for its neighbour covers only the rows of the nearest few centres. Their number is tuned on a sample of
+rows whose exact neighbours are known.
 
-The recall, the part of this sample whose neighbour was found, is printed on stderr at every search; or, where logging
-is set up to show the level INFO, logged by "unclump". `logging.getLogger("unclump").setLevel("WARNING")` silences it.
+The recall, the share of this sample whose neighbour was found, is printed to stderr at every search, or logged by
+"unclump" if logging is configured for level INFO. `logging.getLogger("unclump").setLevel("WARNING")` silences it.
 """
 
 import logging
@@ -28,67 +28,68 @@ from unclump.ops.nearest import nearest_of_rows
 NEIGHBOURS = ("exact", "faiss")
 
 _SAMPLE = 256
-_ENOUGH = 0.95  # the recall beyond which no more centres are asked
-_MOST = 32  # nor more than one in so many: a scan is slower than a matrix product, and the exact search catches up
+_SUFFICIENT_RECALL = 0.95  # no more centres are searched once it is reached
+_MAX_SHARE = 32  # nor more than one centre in 32: scanning more is no faster than the exact search by matrix products
 
 _log = logging.getLogger("unclump")
 
 
 def nearest(x: Float[Tensor, "n d"]) -> tuple[Int[Tensor, " n"], float]:
-    """The row number of a near other point of every point, nearly always the nearest; and the recall on a sample.
+    """For every point, the row number of a near other point, nearly always the nearest; and the recall on a sample.
 
     Args:
         x: Points on the unit sphere, n >= 2, on any device. The search runs on the CPU, in float32.
     """
     x = x.detach()
     rows = torch.arange(min(_SAMPLE, len(x)), device=x.device) * len(x) // min(_SAMPLE, len(x))
-    closest = nearest_of_rows(x, rows)[:, 0]
+    exact = nearest_of_rows(x, rows)[:, 0]
     table = np.ascontiguousarray(x.cpu().float().numpy())
     with _faiss_on_our_threads() as faiss:
-        index = _inverted_file(faiss, table)
-        most = min(index.nlist, max(8, index.nlist // _MOST))
+        index = _build_index(faiss, table)
+        most = min(index.nlist, max(8, index.nlist // _MAX_SHARE))
         index.nprobe = min(2, most)
         while index.nprobe < most:
-            found = _search(index, table[rows.cpu().numpy()], rows)
-            if _recall(x, rows, found, closest) >= _ENOUGH:
+            neighbours = _search(index, table[rows.cpu().numpy()], rows)
+            if _recall(x, rows, neighbours, exact) >= _SUFFICIENT_RECALL:
                 break
             index.nprobe = min(2 * index.nprobe, most)
-        found = _search(index, table, torch.arange(len(x), device=x.device))
-    recall = _recall(x, rows, found[rows], closest)
+        neighbours = _search(index, table, torch.arange(len(x), device=x.device))
+    recall = _recall(x, rows, neighbours[rows], exact)
     _report(f"nearest neighbours by faiss: recall {recall:.3f} (of {len(rows)} rows of {len(x)})")
-    return found, recall
+    return neighbours, recall
 
 
-def _inverted_file(faiss: Any, table: Float[np.ndarray, "n d"]) -> Any:
-    """Cells around evenly spaced rows: no cell is empty, and they are small where there are many points."""
+def _build_index(faiss: Any, table: Float[np.ndarray, "n d"]) -> Any:
+    """Build an index whose cells surround evenly spaced rows: none is empty, and they are small in dense regions."""
     n, d = table.shape
     count = max(1, min(round(4 * math.sqrt(n)), n // 32))
     centres = np.unique(table[np.arange(count) * n // count], axis=0)
     quantizer = faiss.IndexFlatL2(d)
     quantizer.add(centres)
-    index = faiss.IndexIVFFlat(quantizer, d, len(centres), faiss.METRIC_L2)  # differences: near pairs keep their digits
+    # The L2 metric uses differences, which are accurate for near pairs.
+    index = faiss.IndexIVFFlat(quantizer, d, len(centres), faiss.METRIC_L2)
     index.is_trained = True
     index.add(table)
     return index
 
 
 def _search(index: Any, points: Float[np.ndarray, "k d"], rows: Int[Tensor, " k"]) -> Int[Tensor, " k"]:
-    """The nearest that is found of each of the points, which are the rows of these numbers, but not the row itself."""
+    """The nearest neighbour that the index finds for each of these points, excluding the point's own row."""
     two = torch.from_numpy(index.search(points, 2)[1]).to(rows.device)
     other = torch.where(two[:, 0] == rows, two[:, 1], two[:, 0])
-    return torch.where(other < 0, (rows + 1) % index.ntotal, other)  # NaN has no neighbour: any row is as good
+    return torch.where(other < 0, (rows + 1) % index.ntotal, other)  # NaN has no neighbour: return any row
 
 
-def _recall(x: Tensor, rows: Tensor, found: Tensor, closest: Tensor) -> float:
-    """The part of the rows whose neighbour is as near as the nearest: one of several that are is as good."""
-    here = widen(x[rows])
-    far, near = chord(here, widen(x[found])), chord(here, widen(x[closest]))
+def _recall(x: Tensor, rows: Tensor, neighbours: Tensor, exact: Tensor) -> float:
+    """The share of rows whose neighbour is as near as the exact one, which may not be unique."""
+    points = widen(x[rows])
+    far, near = chord(points, widen(x[neighbours])), chord(points, widen(x[exact]))
     return int((far <= near * (1 + 1e-6)).sum()) / len(rows)
 
 
 @contextmanager
 def _faiss_on_our_threads() -> Iterator[Any]:
-    """On as many threads as torch may use: on one in a data loader's worker, where others would wait for ever."""
+    """Run faiss on as many threads as torch: on one in a data loader's worker, where more would deadlock."""
     try:
         import faiss
     except ImportError as error:
@@ -107,5 +108,5 @@ def _faiss_on_our_threads() -> Iterator[Any]:
 def _report(text: str) -> None:
     if _log.isEnabledFor(logging.INFO) and _log.hasHandlers():
         _log.info(text)
-    elif _log.level <= logging.INFO:  # nobody has asked for silence
-        tqdm.write(text, file=sys.stderr)  # beside a progress bar, not into it
+    elif _log.level <= logging.INFO:  # not silenced
+        tqdm.write(text, file=sys.stderr)  # does not break a progress bar

@@ -1,4 +1,4 @@
-"""Rows of parameters onto the sphere, and the look at them that finds those without a direction."""
+"""Projection of the rows of parameters onto the sphere, and detection of rows without a direction."""
 
 from collections.abc import Sequence
 
@@ -9,32 +9,32 @@ from torch.linalg import vector_norm
 from unclump._checks import has_direction, zeros_message
 from unclump._precision import full_precision
 from unclump.ops.project import project
-from unclump.ops.row_update import alike, as_rows, local_part, rows_of, write_rows
+from unclump.ops.row_update import as_rows, group_alike, local_part, rows_of, write_rows
 
 
 def put_on_sphere(tables: Sequence[Tensor]) -> None:
     """Project the rows of tables of shape (..., d) that are off the sphere by more than rounding, in place.
 
-    The others keep every bit; so do rows without a direction: zeros, NaN and infinity. No value is read by the host.
+    The others are bitwise unchanged; so are rows without a direction: zeros, NaN and infinity. Does not synchronise.
     """
     tables = [local_part(table) for table in tables]
-    for places in alike(tables):
-        group = [tables[i] for i in places]
+    for indices in group_alike(tables):
+        group = [tables[i] for i in indices]
         rows = rows_of(group)
         norm = vector_norm(full_precision(rows), dim=-1, keepdim=True)
-        rounding = torch.finfo(rows.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries, and of their sum
-        size = vector_norm(rows, torch.inf, dim=-1, keepdim=True)  # finite where the norm may overflow
+        rounding = torch.finfo(rows.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries and of their sum
+        size = vector_norm(rows, torch.inf, dim=-1, keepdim=True)  # finite even if the norm overflows
         is_off = ((norm - 1).abs() > rounding) & (size < torch.inf)
         write_rows(torch.where(is_off, project(rows).to(rows.dtype), rows), group)
 
 
 def find_zeros(tables: Sequence[Tensor], names: Sequence[str]) -> list[str]:
-    """What to say of tables that have rows of zeros; those with NaN or infinity are refused, by name and row.
+    """The warnings about tables with rows of zeros; raise on NaN and infinity, naming the table and rows.
 
-    This reads the data: one look for all tables.
+    This reads the data, with one synchronisation for all tables.
     """
     tables = [local_part(table) for table in tables]
-    sizes = [vector_norm(rows_of([tables[i] for i in places]), torch.inf, dim=-1) for places in alike(tables)]
+    sizes = [vector_norm(rows_of([tables[i] for i in indices]), torch.inf, dim=-1) for indices in group_alike(tables)]
     flags = [((size > 0) & (size < torch.inf)).all() for size in sizes]
     if not flags or all(torch.stack([flag.to(flags[0].device) for flag in flags]).tolist()):
         return []

@@ -1,4 +1,4 @@
-"""A step on the rows of parameters: a rule of `unclump.ops.update_rules` applied in place, to all rows or to some."""
+"""Optimiser steps: a rule of `unclump.ops.update_rules`, applied in place to all or some rows of parameters."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,10 +15,9 @@ from unclump.ops.native import rows as loops
 from unclump.ops.project import project
 from unclump.ops.update_rules import adam_update, sgd_update
 
-# Entries of a block on the CPU: temporaries of a few megabytes are reused where those of a table would be fetched anew.
-_BLOCK = 2**20
+_BLOCK = 2**20  # entries of a block on the CPU, small enough for the allocator to reuse the memory of temporaries
 
-Update = partial[Any]  # of a rule, its choices given
+Update = partial[Any]  # a rule with its options
 
 
 def update_rows(
@@ -29,12 +28,12 @@ def update_rows(
     *,
     lazy: bool = False,
 ) -> None:
-    """`in_place` on parameters of shape (..., d): on all rows, or where `lazy` or sparse on those with a gradient.
+    """Apply `in_place` to parameters of shape (..., d): to all rows, or, if `lazy` or sparse, to those with a gradient.
 
-    Of a DTensor each rank updates its rows. Dense parameters that no compiled loop updates go together: by one
-    launch of a kernel on a GPU, or as one table.
+    Each rank updates its rows of a DTensor. Dense parameters without a compiled loop are updated together: by a single
+    kernel launch on a GPU, or as one table.
     """
-    together: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
+    batched: list[tuple[Tensor, Tensor, tuple[Tensor | None, ...]]] = []
     for x, grad, state in zip(parameters, gradients, states, strict=True):
         if hasattr(x, "device_mesh"):
             grad = local_part(grad, as_in=x)  # noqa: PLW2901
@@ -43,9 +42,9 @@ def update_rows(
         if lazy or grad.is_sparse or torch.compiler.is_compiling() or (native.ENABLED and x.is_cpu):
             _update_alone(update, x, grad, state, lazy)
         else:
-            together.append((x, grad, state))
-    for places in alike([x for x, _, _ in together], [state for _, _, state in together]) if together else ():
-        members = [together[i] for i in places]
+            batched.append((x, grad, state))
+    for group in group_alike([x for x, _, _ in batched], [state for _, _, state in batched]) if batched else ():
+        members = [batched[i] for i in group]
         if len(members) == 1:
             _update_alone(update, *members[0], lazy=False)
             continue
@@ -67,7 +66,7 @@ def update_rows(
 def update_named(
     update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], rows: Tensor | None, lazy: bool = False
 ) -> None:
-    """`in_place` on one parameter: on the rows that are named, or where there are None on all of them."""
+    """Apply `in_place` to one parameter: to `rows`, or to all rows if None."""
     in_place(update, as_rows(x), as_rows(grad), *_state_as_rows(state), rows=rows, lazy=lazy and rows is None)
 
 
@@ -81,7 +80,7 @@ def _state_as_rows(state: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...
 
 
 def local_part(x: Any, *, as_in: Any = None) -> Tensor:
-    """A tensor as it is; of a DTensor this rank's part, placed as in another one."""
+    """The local part of a DTensor, redistributed like `as_in` first; other tensors are returned unchanged."""
     if not hasattr(x, "device_mesh"):
         return x  # type: ignore[no-any-return]
     if as_in is not None and x.placements != as_in.placements:
@@ -89,22 +88,22 @@ def local_part(x: Any, *, as_in: Any = None) -> Tensor:
     return x.to_local()  # type: ignore[no-any-return]
 
 
-def alike(tables: Sequence[Tensor], states: Sequence[tuple[Tensor | None, ...]] | None = None) -> list[list[int]]:
-    """The places of tables that can be one: of the same width, dtype and device, with the same parts of a state."""
+def group_alike(tables: Sequence[Tensor], states: Sequence[tuple[Tensor | None, ...]] | None = None) -> list[list[int]]:
+    """Group the indices of tables that can be concatenated: of the same width, dtype, device and kind of state."""
     groups: dict[object, list[int]] = {}
-    for place, table in enumerate(tables):
-        parts = () if states is None else tuple(part is None for part in states[place])
-        groups.setdefault((table.shape[-1], table.dtype, table.device, parts), []).append(place)
+    for index, table in enumerate(tables):
+        parts = () if states is None else tuple(part is None for part in states[index])
+        groups.setdefault((table.shape[-1], table.dtype, table.device, parts), []).append(index)
     return list(groups.values())
 
 
 def rows_of(tables: Sequence[Tensor]) -> Tensor:
-    """The rows of several tables as one."""
+    """Concatenate the rows of several tables."""
     return as_rows(tables[0]) if len(tables) == 1 else torch.cat([as_rows(table) for table in tables])
 
 
 def write_rows(rows: Tensor, tables: Sequence[Tensor]) -> None:
-    """The inverse of `rows_of`: the rows back into their tables."""
+    """The inverse of `rows_of`: write the rows back into their tables."""
     parts = [as_rows(table) for table in tables]
     if len(parts) == 1:
         parts[0].copy_(rows)
@@ -113,12 +112,12 @@ def write_rows(rows: Tensor, tables: Sequence[Tensor]) -> None:
 
 
 def as_rows(x: Tensor) -> Tensor:
-    """`x` as a table, one row a point; a view where `x` is contiguous."""
+    """Reshape to a table with one row per point; a view if `x` is contiguous."""
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
 def _check_sizes(x: Tensor, grad: Tensor, state: Sequence[Tensor | None], rows: Tensor | None) -> None:
-    """Raise unless gradients and state are those of the points: loops would read beyond them."""
+    """Raise unless gradients and state have the size of the points: loops would read out of bounds."""
     n, d = x.shape
     is_whole = grad.shape == (n if rows is None else len(rows), d)
     for table in state:
@@ -128,7 +127,7 @@ def _check_sizes(x: Tensor, grad: Tensor, state: Sequence[Tensor | None], rows: 
         shapes = [tuple(grad.shape), *(tuple(table.shape) for table in state if table is not None)]
         raise ValueError(
             f"expected the gradient and the state of {n} points in {d} dimensions, got shapes {shapes}: the parameter "
-            "has another size than at the step before, or its state is that of another; make a new optimiser for it"
+            "has another size than at the previous step, or the state of another one; create a new optimiser for it"
         )
 
 
@@ -140,63 +139,63 @@ def in_place(
     rows: Int[Tensor, " k"] | None = None,
     lazy: bool = False,
 ) -> None:
-    r"""Replace points and state by what `update(x, grad, *state)` makes of them, block by block on the CPU.
+    r"""Replace points and state with the result of `update(x, grad, *state)`, block by block on the CPU.
 
-    Half-precision points are computed in float32, from the nearest points of the sphere, and rounded when written.
+    Half-precision points are projected onto the sphere, updated in float32, and rounded when written.
 
     Args:
-        update: A rule such as `adam_update`, its choices given.
+        update: A rule such as `adam_update`, with its options.
         x: The table of points.
         grad: The gradients of all rows, or of those in `rows`.
-        state: What else the rule takes, in its order; a row for each point, or None.
-        rows: The rows to touch; gradients of one that is named twice are added. None for all, in their order. A number
-            outside of the table is an `IndexError`; on a GPU an assertion of torch's, seen at the next synchronisation.
-        lazy: Of all rows, touch those whose gradient is not zero.
+        state: The further arguments of the rule, in order; each has a row per point, or is None.
+        rows: The rows to update; gradients of repeated rows are added. None for all rows, in order. A row number out of
+            range raises an `IndexError`; on a GPU, it triggers an assertion of torch at the next synchronisation.
+        lazy: Update only rows whose gradient is not zero.
     """
     tables = [table for table in (x, *state) if table is not None]
     numbers = [table for table in (grad, *tables) if table.is_floating_point()]
     _check_sizes(x, grad, state, rows)
     if _has_loop(update, lazy=lazy) and native.has_native(*numbers) and all(table.is_contiguous() for table in tables):
-        several = native.threads(grad.numel(), at_least=2**13)
+        threads = native.threads(grad.numel(), at_least=2**13)
         named = None if rows is None else rows.contiguous()
         if update.func is adam_update:
-            loops.adam_update(x, grad.contiguous(), *state, rows=named, lazy=lazy, threads=several, **update.keywords)  # type: ignore[arg-type]
+            loops.adam_update(x, grad.contiguous(), *state, rows=named, lazy=lazy, threads=threads, **update.keywords)  # type: ignore[arg-type]
         else:
             choices = {name: update.keywords[name] for name in ("lr", "momentum", "retraction")}
-            loops.sgd_update(x, grad.contiguous(), *state, rows=named, threads=several, **choices)
+            loops.sgd_update(x, grad.contiguous(), *state, rows=named, threads=threads, **choices)
         return
     if rows is not None:
-        x[:, 0].index_select(0, rows)  # torch's own error for numbers outside; on a GPU the host does not wait
+        x[:, 0].index_select(0, rows)  # raises torch's error for row numbers out of range, without synchronising a GPU
         named = torch.sparse_coo_tensor(rows[None], grad, x.shape, check_invariants=False).coalesce()
         rows, grad = named.indices()[0], named.values()
     if _has_kernel(update, x, grad, state, lazy=lazy):
         _update_by_kernel(update, [(x, grad, state)], rows=rows, lazy=lazy)
         return
-    if lazy:  # written so that NaN counts as a gradient, and nothing of the table's size is allocated
+    if lazy:  # NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]
     block = max(1, _BLOCK // x.shape[1] if x.device.type == "cpu" else len(grad))
-    half = torch.finfo(x.dtype).bits < 32
+    is_half = torch.finfo(x.dtype).bits < 32
     for start in range(0, len(grad), block):
-        here = slice(start, start + block)
-        touched = here if rows is None else rows[here]
-        points = project(x[touched]) if half else x[touched]
-        old = (None if table is None else table[touched] for table in state)
-        new = update(points, full_precision(grad[here]), *old)
+        block_slice = slice(start, start + block)
+        updated = block_slice if rows is None else rows[block_slice]
+        points = project(x[updated]) if is_half else x[updated]
+        old = (None if table is None else table[updated] for table in state)
+        new = update(points, full_precision(grad[block_slice]), *old)
         for table, value in zip((x, *state), new, strict=True):
             if table is not None and value is not None:
-                table[touched] = value.to(table.dtype)
+                table[updated] = value.to(table.dtype)
 
 
 def _has_loop(update: Update, *, lazy: bool) -> bool:
-    """Whether the rule has a compiled loop: Adam, and SGD without what few use."""
+    """Whether the rule has a compiled loop: Adam, and SGD without its less common options."""
     if update.func is sgd_update:
         return not (lazy or update.keywords.get("nesterov") or update.keywords.get("dampening"))
     return update.func is adam_update
 
 
 def _has_kernel(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor | None, ...], *, lazy: bool) -> bool:
-    """Whether a kernel on a GPU can do it, in place: the state of points in half precision is in float32."""
+    """Whether a Triton kernel can update in place; the state of half-precision points must be in float32."""
     tables = [table for table in state if table is not None]
     return (
         _has_loop(update, lazy=lazy)

@@ -1,4 +1,4 @@
-"""What the optimisers have in common: groups on the sphere and others, the first look at points, and the step."""
+"""The base class of the optimisers: groups on and off the sphere, validation of points at the first step, the step."""
 
 import warnings
 from collections.abc import Callable
@@ -14,21 +14,21 @@ from torch.optim.optimizer import Optimizer, ParamsT
 from unclump.ops.put_on_sphere import find_zeros, put_on_sphere
 from unclump.ops.row_update import update_named, update_rows
 from unclump.optim.groups import Group, check_options, check_point_parameter, check_sparse_gradient, parameter_names
-from unclump.optim.state import Entry, check_state, complete_groups, restored
+from unclump.optim.state import Entry, check_state, complete_groups, restore_state
 
 
 class SphereOptimizer(Optimizer):
-    """An optimiser of points on the sphere, and of Euclidean parameters beside them.
+    """An optimiser of points on the sphere, and of Euclidean parameters alongside them.
 
     Attributes:
         rule: The update of points, a function of `unclump.ops.update_rules`.
-        choices: The options that it takes, beside the step size.
-        entries: The state that it takes, in its order.
+        choices: The options that the rule takes, apart from the step size.
+        entries: The state that the rule takes, in order.
         euclidean_update: Torch's update, for groups with `sphere=False`.
-        euclidean_entries: The state without which that cannot go on.
-        takes_sparse_if_euclidean: Whether it takes sparse gradients.
-        check_choices: Refuses options that are out of range.
-        added_options: Options that saved groups may not have yet, and what they were without.
+        euclidean_entries: The state that `euclidean_update` requires.
+        takes_sparse_if_euclidean: Whether `euclidean_update` supports sparse gradients.
+        check_choices: Raises if options are out of range.
+        added_options: Options added in later versions, which saved groups may lack, with their defaults.
     """
 
     rule: ClassVar[Callable[..., Any]]
@@ -69,20 +69,20 @@ class SphereOptimizer(Optimizer):
         except (TypeError, ValueError):
             self.param_groups.pop()
             raise
-        if self._is_built:  # while the constructor adds groups nothing moves, since a later one may be refused
+        if self._is_built:  # the constructor projects only after all groups are added, since one of them may raise
             self._put_on_sphere([added])
 
     @torch.no_grad()
     def _put_on_sphere(self, groups: list[Group]) -> None:
-        """Now, where there are values already; of others, and of frozen ones, `step` takes care."""
+        """Project parameters that are initialised and not frozen; `step` projects the others."""
         points = [x for group in groups if group["sphere"] for x in group["params"] if x.requires_grad]
         put_on_sphere([x for x in points if not is_lazy(x) and not x.is_meta])
 
     def load_state_dict(self, state_dict: Group) -> None:
-        """As torch does it, but that sphere groups get their state in the types that a new one has.
+        """Load a state like torch, but keep the dtypes of the state of sphere groups.
 
-        Torch casts it, step counts too, to the parameter's dtype; and it would let two optimisers write into one state.
-        A state that lacks an entry, as that of another optimiser does, is refused before anything is loaded.
+        Torch would cast all of it, even step counts, to the dtype of the parameter, and would share tensors with the
+        loaded state. Raises before anything is loaded if the state lacks an entry, such as that of another optimiser.
         """
         state_dict = complete_groups(state_dict, self.param_groups)
         check_state(state_dict, self.param_groups, self.entries, self.euclidean_entries, type(self).__name__)
@@ -90,7 +90,7 @@ class SphereOptimizer(Optimizer):
         for group, saved in zip(self.param_groups, state_dict["param_groups"], strict=True):
             for x, number in zip(group["params"], saved["params"], strict=True):
                 if group["sphere"] and number in state_dict["state"]:
-                    self.state[x] = restored(state_dict["state"][number], x, self.entries)
+                    self.state[x] = restore_state(state_dict["state"][number], x, self.entries)
 
     @overload
     def step(self, closure: None = None) -> None: ...
@@ -116,7 +116,7 @@ class SphereOptimizer(Optimizer):
         return loss
 
     def _prepare(self, groups: list[tuple[Group, list[Tensor]]]) -> None:
-        """Refuse all that must be refused before anything moves; put new points on the sphere, and make their state."""
+        """Validate everything before anything moves; project new points onto the sphere, and create their state."""
         new = []
         for group, parameters in groups:
             is_sphere, sparse = group["sphere"], self.takes_sparse_if_euclidean
@@ -131,16 +131,16 @@ class SphereOptimizer(Optimizer):
             for x in new:
                 check_point_parameter(x, names[x])
             for message in find_zeros(new, [names[x] for x in new]):
-                warnings.warn(message, stacklevel=5)  # from where step was called, through three of torch's wrappers
+                warnings.warn(message, stacklevel=5)  # the caller of step, outside three wrappers of torch
         put_on_sphere(new)
         for x in new:
             self.state[x] = {entry.name: entry.first(x) for entry in self.entries}
 
     @torch.no_grad()
     def step_rows(self, x: Tensor, gradient: Tensor, rows: Tensor | None) -> None:
-        """A step of one parameter on the sphere: of all rows, or of those named, by this gradient instead of `x.grad`.
+        """Step one parameter on the sphere, in all rows or only in `rows`, with this gradient instead of `x.grad`.
 
-        What `step` does with a sparse gradient of these rows, at less cost; hooks are not called.
+        Equivalent to `step` with a sparse gradient of these rows, but cheaper; hooks are not called.
         """
         group = next(group for group in self.param_groups if any(x is each for each in group["params"]))
         self._prepare([(group, [x])])
@@ -153,7 +153,7 @@ class SphereOptimizer(Optimizer):
         update_rows(self._rule(group), parameters, gradients, tables, lazy=group.get("lazy", False))
 
     def _tables(self, group: Group, x: Tensor, state: dict[str, Any]) -> tuple[Tensor | None, ...]:
-        """The state that the rule takes, made at its first use; None for what an option needs that is off."""
+        """The state that the rule takes, created on first use; None for entries whose option is off."""
         used = [entry for entry in self.entries if entry.option is None or group[entry.option]]
         for entry in used:
             if state.get(entry.name) is None:
@@ -161,12 +161,12 @@ class SphereOptimizer(Optimizer):
         return tuple(state[entry.name] if entry in used else None for entry in self.entries)
 
     def _rule(self, group: Group) -> "partial[Any]":
-        """The update, with the group's choices."""
+        """The update rule, with the group's options."""
         lr = group["lr"].reshape(()) if isinstance(group["lr"], Tensor) else float(group["lr"])
         options = {name: group[name] for name in self.choices}
         return partial(self.rule, lr=-lr if group["maximize"] else lr, **options)
 
 
 def _as_number(lr: Any) -> Any:
-    """A learning rate that is a NumPy array of one number as this number; any other as it is."""
+    """Convert a learning rate that is a NumPy array with one element to a number; return others unchanged."""
     return lr.item() if isinstance(lr, np.ndarray) and lr.size == 1 else lr

@@ -1,4 +1,4 @@
-"""The updates of groups that are Euclidean: torch's own."""
+"""Updates of Euclidean groups, by torch's own functions."""
 
 import torch
 from torch import Tensor

@@ -1,4 +1,4 @@
-"""Parameter groups: their options, what a parameter on the sphere must be, and what is said of one by name."""
+"""Parameter groups: validation of their options and parameters, and the names of parameters in messages."""
 
 import math
 import warnings
@@ -18,16 +18,16 @@ from unclump.ops.update_rules import RETRACTIONS
 Group = dict[str, Any]
 LearningRate = float | Tensor | np.floating[Any] | npt.NDArray[Any]
 
-_ALIKE = 0.8  # names of options that are taken for misspelt ones
+_MISSPELT_SIMILARITY = 0.8  # unknown options at least this similar to a known one are reported
 
 
 def check_options(param_group: Group, defaults: Group) -> None:
-    """Refuse options that are out of range, or void on a sphere; warn of those that may be misspelt.
+    """Raise if options are out of range or have no effect on the sphere; warn about those that may be misspelt.
 
-    Other names that are no options of ours stay in the group, as in torch: schedules and frameworks have their own.
+    Other unknown options stay in the group, as in torch: schedulers and frameworks add their own.
     """
     for name in param_group.keys() - defaults.keys() - {"params"}:
-        for match in get_close_matches(name, defaults, n=1, cutoff=_ALIKE):
+        for match in get_close_matches(name, defaults, n=1, cutoff=_MISSPELT_SIMILARITY):
             warnings.warn(f"a parameter group has {name!r}, which is ignored; did you mean {match!r}?", stacklevel=4)
     options = {**defaults, **param_group}
     check_not_negative("lr", options["lr"])
@@ -36,12 +36,12 @@ def check_options(param_group: Group, defaults: Group) -> None:
     if options["sphere"] and options["weight_decay"] != 0:
         raise ValueError(
             f"expected weight_decay=0 on the sphere, got {options['weight_decay']!r}: it pulls a point towards the "
-            "origin, which the projection onto the tangent space takes away; set it only in groups with sphere=False"
+            "origin, which the projection onto the tangent space removes; set it only in groups with sphere=False"
         )
 
 
 def check_momentum(options: Group) -> None:
-    """Refuse momentum and dampening that are out of range, and Nesterov's without momentum, as torch does."""
+    """Raise if momentum or dampening are out of range, or Nesterov is used without momentum, as torch does."""
     check_not_negative("momentum", options["momentum"])
     check_not_negative("dampening", options["dampening"])
     if options["nesterov"] and (options["momentum"] == 0 or options["dampening"] != 0):
@@ -52,7 +52,7 @@ def check_momentum(options: Group) -> None:
 
 
 def check_moments(options: Group) -> None:
-    """Refuse decay rates outside of [0, 1), and eps that is out of range."""
+    """Raise if decay rates are outside [0, 1), or eps is out of range."""
     check_not_negative("eps", options["eps"])
     for beta in options["betas"]:
         check_not_negative("betas", beta)
@@ -61,7 +61,7 @@ def check_moments(options: Group) -> None:
 
 
 def check_not_negative(name: str, value: Any) -> None:
-    """Refuse a number that is negative or not finite; tensors and arrays of one number are numbers, too."""
+    """Raise if a number is negative or not finite; tensors and arrays with one element count as numbers."""
     is_array = isinstance(value, Tensor | np.ndarray | np.generic)
     number = value.item() if is_array and math.prod(value.shape) == 1 else value
     check_number(name, number)
@@ -70,11 +70,11 @@ def check_not_negative(name: str, value: Any) -> None:
 
 
 def parameter_names(groups: Iterable[Group]) -> dict[Tensor, str]:
-    """What messages call every parameter: its name where `named_parameters` were passed, else its place; its shape."""
+    """How messages refer to every parameter: by its name if `named_parameters` were passed, else by its position."""
     names = {}
     for number, group in enumerate(groups):
-        for place, x in enumerate(group["params"]):
-            name = repr(group["param_names"][place]) if "param_names" in group else f"{place} of group {number}"
+        for position, x in enumerate(group["params"]):
+            name = repr(group["param_names"][position]) if "param_names" in group else f"{position} of group {number}"
             shape = "" if is_lazy(x) else f" of shape {tuple(x.shape)}"
             rank = f", on rank {x.device_mesh.get_rank()}" if hasattr(x, "device_mesh") else ""
             names[x] = f"parameter {name}{shape}{rank}"
@@ -82,9 +82,9 @@ def parameter_names(groups: Iterable[Group]) -> dict[Tensor, str]:
 
 
 def check_point_parameter(x: Tensor, name: str | None = None) -> None:
-    """Refuse a parameter whose rows cannot be points of a sphere."""
+    """Raise if the rows of a parameter cannot be points on a sphere."""
     name = name or f"a parameter of shape {tuple(x.shape)}"
-    remedy = "put biases, norms and whatever is not points into a group with sphere=False"
+    remedy = "put biases, norms and anything else that is not points into a group with sphere=False"
     if not x.is_floating_point():
         raise TypeError(f"expected floating-point points, got {name} in {x.dtype}; convert with .float(), or {remedy}")
     if x.ndim < 2 or x.shape[-1] < 2:
@@ -101,7 +101,7 @@ def check_point_parameter(x: Tensor, name: str | None = None) -> None:
 def check_sparse_gradient(
     x: Tensor, grad: Tensor, groups: Iterable[Group], *, sphere: bool, if_euclidean: bool
 ) -> None:
-    """Refuse a sparse gradient that the update of its parameter does not take."""
+    """Raise if the update of a parameter does not support its sparse gradient."""
     if sphere and (x.ndim != 2 or grad.sparse_dim() != 1):
         raise ValueError(
             "expected a sparse gradient of whole rows, as nn.Embedding(sparse=True) gives, "

@@ -1,20 +1,21 @@
-r"""Optimisers whose parameters are points on the sphere: plain `nn.Parameter` objects with points as their rows.
+r"""Optimisers of points on the sphere: plain `nn.Parameter` objects whose rows are points.
 
-A group with `sphere=False` is Euclidean, and updated by torch's own functions: one optimiser serves a model whose
-embedding is on the sphere and whose other weights are not. `.grad` is never modified.
+A group with `sphere=False` is Euclidean, and updated by torch's own functions, so that one optimiser can train a model
+whose embedding is on the sphere and whose other weights are not. `.grad` is never modified.
 
-Rows are put on the sphere when the optimiser is built, and again before a parameter's first step, since weights may be
-loaded in between; those that are there keep every bit. The first step also looks at the data, once: NaN and infinity
-are refused, by parameter and row, before anything moves. A row of zeros, as `padding_idx` makes it, has no direction:
-it stays as it is, and a warning lists it.
+Rows are projected onto the sphere when the optimiser is created, and again before a parameter's first step, since
+weights may be loaded in between; rows that are already on the sphere stay bitwise the same. The first step also checks
+the data, once: NaN and infinity raise an error that names parameter and rows, before anything moves. A row of zeros,
+such as that of `padding_idx`, has no direction: it is left unchanged, and a warning lists it.
 
-Half-precision parameters are updated in float32 and rounded when written: state is float32, the point is off the
-sphere by the rounding (up to 2^-9 in bfloat16), and a step smaller than that is lost.
+Half-precision parameters are updated in float32 and rounded when written. Their state is float32; points are off the
+sphere by the rounding error (up to 2^-9 in bfloat16), and smaller steps are lost.
 
-Parameters of FSDP2, or other DTensors that are sharded by rows, are updated row by row where they are; state is sharded
-as they are, for torch.distributed.checkpoint.
+Parameters of FSDP2, and other DTensors that are sharded by rows, are updated locally; their state is sharded likewise,
+for torch.distributed.checkpoint.
 
-Gradients of an `nn.Embedding(sparse=True)` touch only the rows they name: state and step count are each row's own.
+Sparse gradients, such as those of `nn.Embedding(sparse=True)`, update only their rows: every row has its own state and
+step count.
 """
 
 from typing import ClassVar
@@ -30,24 +31,25 @@ from unclump.optim.state import Entry
 
 
 class SphereSGD(SphereOptimizer):
-    r"""Riemannian gradient descent on the sphere, with momentum that is carried along each step.
+    r"""Riemannian gradient descent on the sphere, with momentum that is transported along each step.
 
     .. math::
         b &\leftarrow \mu b + (1 - \tau) g, \quad g = (I - x x^\top) \nabla f(x) \\
         x &\leftarrow \exp_x(-\text{lr} \, u), \quad u = b, \text{ or } u = g + \mu b \text{ with } \texttt{nesterov}
 
-    and b follows x along the step's great circle: its part along u turns, the rest stays. These are torch.optim.SGD's
-    formulas with the tangent gradient; a row's first gradient is not dampened.
+    and b is transported with x along the great circle of the step: its component along u is rotated, the rest is
+    unchanged. The formulas are those of torch.optim.SGD, with the tangent gradient; a row's first gradient is not
+    dampened.
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them.
-        lr: The step size: a number, or a tensor or array of one.
+        lr: The step size: a number, or a tensor or array with one element.
         momentum: The factor :math:`\mu`; 0 for none.
-        dampening: The share :math:`\tau` of a gradient that momentum does not take up.
-        nesterov: Step along the gradient and the momentum after it. Like `dampening`, it has no compiled loop.
+        dampening: The share :math:`\tau` of each gradient that is not added to the momentum.
+        nesterov: Use Nesterov momentum. Like `dampening`, it has no compiled loop.
         retraction: "exp", along the great circle by the length of the step, or "project", :math:`(x + u) / |x + u|`.
         weight_decay: For groups with `sphere=False`.
-        maximize: Climb instead of descend.
+        maximize: Maximise the objective instead of minimising it.
 
     Example:
         >>> from unclump.optim.optimizers import SphereSGD
@@ -95,7 +97,7 @@ class SphereSGD(SphereOptimizer):
 
 
 class SphereAdam(SphereOptimizer):
-    r"""Riemannian Adam on the sphere: step for step what geoopt's `RiemannianAdam` does on `SphereExact`.
+    r"""Riemannian Adam on the sphere, with the same steps as geoopt's `RiemannianAdam` on `SphereExact`.
 
     .. math::
         m &\leftarrow \beta_1 m + (1 - \beta_1) g, \quad v \leftarrow \beta_2 v + (1 - \beta_2) \lVert g \rVert^2,
@@ -103,20 +105,20 @@ class SphereAdam(SphereOptimizer):
         x &\leftarrow \exp_x \big( -\text{lr} \, \hat m / (\sqrt{\hat v} + \epsilon) \big)
 
     with the bias-corrected :math:`\hat m` and :math:`\hat v` of Adam; then m is projected onto the new tangent space.
-    The second moment is one number per row: coordinates move at one rate, and the choice of axes makes no difference.
+    The second moment is one number per row: all coordinates move at the same rate, independent of the choice of axes.
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them.
-        lr: The step size: about the angle, in radians, that a row turns in a step. A number, or a tensor or array of
-            one.
+        lr: The step size, which is about the angle in radians by which a row moves in a step. A number, or a tensor or
+            array with one element.
         betas: The decay of the first and the second moment.
-        eps: Added to the root of the second moment.
-        amsgrad: Divide by the root of the largest v so far instead of the latest, with the same bias correction.
+        eps: Added to the square root of the second moment.
+        amsgrad: Use the largest v so far instead of the latest, with the same bias correction.
         retraction: "exp", along the great circle by the length of the step, or "project", :math:`(x + u) / |x + u|`.
-        lazy: Skip the rows whose gradient is zero: they neither move nor count the step. For minibatches of a large
-            table. On a GPU without Triton, finding these rows makes the host wait.
+        lazy: Skip rows whose gradient is zero: they do not move, and their step count does not increase. For
+            minibatches of a large table. On a GPU without Triton, finding these rows synchronises the device.
         weight_decay: For groups with `sphere=False`.
-        maximize: Climb instead of descend.
+        maximize: Maximise the objective instead of minimising it.
 
     Example:
         >>> from unclump.optim.optimizers import SphereAdam

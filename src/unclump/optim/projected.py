@@ -1,4 +1,4 @@
-"""Ways to the sphere for those who keep their own optimiser."""
+"""Two ways to keep points on the sphere with any optimiser of torch."""
 
 from collections.abc import Iterable
 
@@ -15,18 +15,19 @@ from unclump.optim.groups import check_point_parameter
 
 
 def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> RemovableHandle:
-    r"""The Euclidean baseline: any torch optimiser, its parameters put back on the sphere after each step.
+    r"""The Euclidean baseline: any torch optimiser, with its points projected back onto the sphere after each step.
 
-    The step leaves the sphere, and the optimiser's moments do not account for that: `SphereAdam` and `SphereSGD` are
-    better behaved, and this is for comparison with them. A row that a step takes to the origin has no way back.
+    A step leaves the sphere, and the optimiser's moments do not account for the projection. This is a baseline for
+    comparison; `SphereAdam` and `SphereSGD` are better behaved. A row that a step moves to the origin stays there.
 
     Args:
-        optimizer: Any torch optimiser, stepping as it always does.
-        params: Those of its parameters, of shape (..., n, d), that are points; projected at once, too. Rows of zeros,
-            as padding is, stay as they are, and are listed in a warning.
+        optimizer: Any torch optimiser.
+        params: Those of its parameters that are points, of shape (..., n, d); they are also projected immediately. Rows
+            of zeros, such as padding, are left unchanged, and a warning lists them.
 
     Returns:
-        A handle whose `remove()` ends it. As all hooks of torch, this one is not copied or pickled with the optimiser.
+        A handle whose `remove()` removes the hook. Like all hooks of torch, it is not copied or pickled with the
+        optimiser.
 
     Example:
         >>> from unclump.optim.projected import project_after_step
@@ -44,25 +45,26 @@ def project_after_step(optimizer: Optimizer, params: Iterable[Tensor]) -> Remova
     directed = [directed_rows(x, f"a parameter of shape {tuple(x.shape)}") for x in points]
 
     @torch.no_grad()
-    def back_to_sphere(*_: object) -> None:
+    def project_points(*_: object) -> None:
         for x, mask in zip(points, directed, strict=True):
             x.copy_(project(x) if mask is None else project(x).masked_fill(~mask.unsqueeze(-1), 0))
 
     with torch.no_grad():
         put_on_sphere(points)
-    return optimizer.register_step_post_hook(back_to_sphere)
+    return optimizer.register_step_post_hook(project_points)
 
 
 def sphere_parametrization(module: nn.Module, name: str = "weight") -> nn.Module:
-    r"""Make a parameter of `module` the projection of a free one, for those who must keep their own optimiser.
+    r"""Reparametrise a parameter of `module` as the projection of an unconstrained one, for use with any optimiser.
 
-    Reading `module.weight` gives unit rows; assigning to it stores their directions; the optimiser sees
-    `module.parametrizations.weight.original`, whose norm grows as it learns, so that equal steps turn it less and less.
+    Reading `module.weight` gives unit rows; assigning to it stores their directions. The optimiser sees
+    `module.parametrizations.weight.original`, whose norm grows during training, so that equal steps rotate it less and
+    less.
 
     Args:
-        module: Changed in place. To save it use its `state_dict`, as for every parametrised module.
-        name: Its parameter of shape (..., n, d). Rows of zeros, as padding is, stay as they are, and are listed in a
-            warning.
+        module: Changed in place. To save it, use its `state_dict`, as for every parametrised module.
+        name: Its parameter of shape (..., n, d). Rows of zeros, such as padding, are left unchanged, and a warning
+            lists them.
 
     Returns:
         `module`.
@@ -80,7 +82,7 @@ def sphere_parametrization(module: nn.Module, name: str = "weight") -> nn.Module
 
 
 class _Projection(nn.Module):
-    """Free rows to unit rows, in their own dtype, as torch's parametrisations must."""
+    """Maps unconstrained rows to unit rows, in the same dtype, as torch requires of parametrisations."""
 
     def forward(self, free: Tensor) -> Tensor:
         return project(free).to(free.dtype)

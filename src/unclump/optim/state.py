@@ -1,4 +1,4 @@
-"""The state of points: its entries, and what a saved one must have to be loaded."""
+"""The optimiser state of points: its entries, and validation of a saved state."""
 
 from collections.abc import Sequence
 from copy import deepcopy
@@ -12,17 +12,17 @@ from unclump.optim.groups import Group, parameter_names
 
 @dataclass(frozen=True)
 class Entry:
-    """A table of state: a row or a number for every point, sharded as the points are."""
+    """A table of state: one row or one number per point, sharded like the points."""
 
     name: str
     is_column: bool = False
     dtype: torch.dtype | None = None
-    """None for the points' own, or float32 where they are in half precision."""
+    """None for the dtype of the points, or float32 if they are in half precision."""
     option: str | None = None
-    """The option of the group without which there is no such table; None for one that always is."""
+    """The option of the group that requires this table; None if it always exists."""
 
     def first(self, x: Tensor) -> Tensor | None:
-        """What it is before the first step."""
+        """The initial value, before the first step; None if it depends on an option."""
         return self.zeros(x) if self.option is None else None
 
     def zeros(self, x: Tensor) -> Tensor:
@@ -33,7 +33,7 @@ class Entry:
         return torch.zeros_like(x, dtype=dtype)
 
     def dtype_for(self, x: Tensor) -> torch.dtype:
-        """Its type for the points `x`."""
+        """Its dtype for the points `x`."""
         return self.dtype or torch.promote_types(x.dtype, torch.float32)
 
     def shape(self, x: Tensor) -> tuple[int, ...]:
@@ -42,12 +42,12 @@ class Entry:
 
 
 def complete_groups(state_dict: Group, groups: list[Group]) -> Group:
-    """A copy of a saved state, whose groups have the options that they lack from those of the optimiser.
+    """Copy a saved state, and add options that its groups lack from the groups of the optimiser.
 
-    Without the copy two optimisers would write into one state.
+    Without the copy, two optimisers would write to the same state.
     """
     state_dict = deepcopy(state_dict)
-    if len(state_dict["param_groups"]) == len(groups):  # torch refuses other numbers
+    if len(state_dict["param_groups"]) == len(groups):  # otherwise torch raises
         state_dict["param_groups"] = [
             {**{name: value for name, value in group.items() if name not in ("params", "param_names")}, **saved}
             for group, saved in zip(groups, state_dict["param_groups"], strict=True)
@@ -58,13 +58,13 @@ def complete_groups(state_dict: Group, groups: list[Group]) -> Group:
 def check_state(
     state_dict: Group, groups: list[Group], entries: Sequence[Entry], euclidean_entries: Sequence[str], optimizer: str
 ) -> None:
-    """Refuse a saved state that lacks an entry, as that of another optimiser does, or has one of another shape.
+    """Raise if a saved state lacks an entry, such as that of another optimiser, or has one of the wrong shape.
 
     Args:
-        state_dict: The state, its groups completed.
-        groups: Those of the optimiser that is to load it.
-        entries: What the state of points has.
-        euclidean_entries: What that of parameters in groups with `sphere=False` has.
+        state_dict: The state, with completed groups.
+        groups: The groups of the optimiser that will load it.
+        entries: The entries required for points.
+        euclidean_entries: The entries required for parameters in groups with `sphere=False`.
         optimizer: The name of the optimiser.
     """
     names = parameter_names(groups)
@@ -82,7 +82,7 @@ def check_state(
                     f"expected the state of {optimizer} for {kind}, with {', '.join(needed)}, "
                     f"got {', '.join(state)} for {names[x]}: {', '.join(missing)} is missing, "
                     "as in the state of another optimiser; "
-                    "load the model without it, and let this optimiser start anew"
+                    "load the model without it, and start this optimiser from scratch"
                 )
             for entry in entries if sphere else ():
                 table = state.get(entry.name)
@@ -93,8 +93,8 @@ def check_state(
                     )
 
 
-def restored(state: Group, x: Tensor, entries: Sequence[Entry]) -> Group:
-    """The saved state, on the device of its parameter, in the types that its entries have for it, and contiguous."""
+def restore_state(state: Group, x: Tensor, entries: Sequence[Entry]) -> Group:
+    """Move a saved state to the device of its parameter, with the dtypes of the entries, contiguous."""
     dtypes = {entry.name: entry.dtype_for(x) for entry in entries}
     return {
         name: value.to(x.device, dtypes.get(name, value.dtype)).contiguous() if isinstance(value, Tensor) else value

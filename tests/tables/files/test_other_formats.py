@@ -351,7 +351,7 @@ def test_limits_are_not_raised_above_those_of_the_system(refusal, monkeypatch):
 
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
     monkeypatch.setattr(resource, "setrlimit", setrlimit)
-    _isolated._limit(2**20)
+    _isolated._limit_resources(2**20)
     assert taken == {resource.RLIMIT_AS: (2**31 + 2**22,) * 2, resource.RLIMIT_CPU: (50, 50)}
 
 

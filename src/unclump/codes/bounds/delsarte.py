@@ -66,9 +66,10 @@ def delsarte(n: int, d: int, *, degree: int | None = None) -> float:
 
     Args:
         n: Number of points.
-        d: Dimension. Infinite where Rankin's bound is already sharp: for d = 2 or n <= 2 d.
-        degree: Of the polynomials; higher is better, and slower. None: enough for five digits, at most 80. Infinite if
-            Levenshtein's polynomial has a higher degree, as for many points in few dimensions.
+        d: Dimension. The result is infinite if Rankin's bound is already sharp: for d = 2 or n <= 2 d.
+        degree: The degree of the polynomials; higher is better, and slower. None uses enough for five digits, at most
+            80. The result is infinite if Levenshtein's polynomial has a higher degree, as for many points in few
+            dimensions.
 
     References:
         Delsarte, Goethals and Seidel. Spherical codes and designs. Geometriae Dedicata 6, 1977.

@@ -1,4 +1,4 @@
-"""Upper bounds on the smallest angle of n lines through the origin: for codes where x and -x are one."""
+"""Upper bounds on the smallest angle of n lines through the origin, for codes where x and -x are equivalent."""
 
 import math
 

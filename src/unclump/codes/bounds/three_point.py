@@ -1,9 +1,10 @@
-r"""Bachoc and Vallentin's three-point bound: a table of values, each proved in exact arithmetic when it was written.
+r"""Bachoc and Vallentin's three-point bound: a table of values, each of which was proved in exact arithmetic.
 
-Delsarte's bound rests on what the cosines of pairs satisfy; the three-point bound on those of triples, which is
-stronger and takes a semidefinite program. That is too much for a call, so `three_point.json` has results: n points in d
-dimensions have a cosine above the one given. `python tools/three_point` solves the programs in floating point, rounds
-the solutions to fractions, and proves the inequality from these without reference to the solver, see its `proof`.
+Delsarte's bound uses constraints on the cosines of pairs; the three-point bound those on triples, which is stronger but
+requires a semidefinite program. Solving it takes too long for a call, so `three_point.json` has the results: any n
+points in d dimensions have a cosine above the one in the table. `python tools/three_point` solves the programs in
+floating point, rounds the solutions to fractions, and proves the inequality from these, independently of the solver;
+see its `proof`.
 """
 
 import json
@@ -20,7 +21,7 @@ FILE = Path(__file__).parent / "three_point.json"
 
 @dataclass(frozen=True, order=True)
 class Entry:
-    """That n points in d dimensions have a cosine above `cosine`, proved at a degree with a slack."""
+    """The statement that n points in d dimensions have a cosine above `cosine`, proved at a degree with a slack."""
 
     d: int
     n: int
@@ -58,7 +59,7 @@ def read() -> tuple[Entry, ...]:
 
 
 def add(entry: Entry) -> None:
-    """Write an entry into the table, in place of a weaker one of the same size."""
+    """Write an entry to the table, replacing a weaker one of the same size."""
     others = [e for e in read() if (e.d, e.n) != (entry.d, entry.n) or e.cosine > entry.cosine]
     if not any((e.d, e.n) == (entry.d, entry.n) for e in others):
         others.append(entry)

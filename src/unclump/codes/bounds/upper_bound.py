@@ -121,8 +121,8 @@ def upper_bound(n: int, d: int, *, antipodal: bool = False) -> float:
     Args:
         n: Number of points, at least two.
         d: Dimensions, at least two.
-        antipodal: On the smallest angle of n lines through the origin instead: the best of the bounds of Welch, Rankin
-            and Levenshtein for lines, and of those for 2 n points.
+        antipodal: Bound the smallest angle of n lines through the origin instead: the best of the bounds of Welch,
+            Rankin and Levenshtein for lines, and of those for 2 n points.
 
     Example:
         >>> from unclump.codes.bounds.upper_bound import upper_bound

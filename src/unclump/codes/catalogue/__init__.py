@@ -1,10 +1,10 @@
 """The catalogue of codes found by search.
 
-One zip archive per dimension: `24.npy` holds the 24 points, `index.json` the angle of each code, its upper bound, the
-seed and command that found it, and the day. The package ships a catalogue; codes that a user improves go to the user's
-folder, and the better of the two is used. An entry whose points do not have the angle stated in the index is ignored.
-Codes of lines through the origin are in the folder `lines` of each catalogue: a direction of every line, and the angle
-of lines.
+One zip archive per dimension: `24.npy` has the 24 points, `index.json` the angle of each code, its upper bound, the
+seed and command that found it, and the date. The package ships a catalogue; codes that a user improves are saved in the
+user's folder, and the better of the two is used. An entry whose points do not have the angle in the index is ignored.
+Codes of lines through the origin are in the folder `lines` of each catalogue: one direction per line, and the angle
+between lines.
 """
 
 import datetime
@@ -43,19 +43,19 @@ class Record:
     seed: int
     command: str
     improved: str = ""
-    """The day on which it was found, such as "2026-11-17"; "" if that was not written down."""
+    """The date on which it was found, such as "2026-11-17"; "" if unknown."""
 
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """A code of the catalogue whose angle was verified."""
+    """A code of the catalogue, with a verified angle."""
 
     points: Float[np.ndarray, "n d"]
     record: Record
 
 
 def today() -> str:
-    """The date, as records have it."""
+    """Today's date, in the format of records."""
     return datetime.date.today().isoformat()
 
 
@@ -67,7 +67,7 @@ def user_folder() -> Path:
 
 
 def look_up(n: int, d: int, *, antipodal: bool = False) -> Entry | None:
-    """The better of the shipped code and the user's, or None if there is neither; of points, or of lines.
+    """The better of the shipped code and the user's, of points or of lines; None if there is neither.
 
     Raises:
         CatalogueError: If a file is not a catalogue or is truncated.
@@ -83,7 +83,7 @@ def path_of(folder: Path, d: int, *, antipodal: bool = False) -> Path:
 
 
 def angle_of(points: Float[np.ndarray, "n d"], *, antipodal: bool = False) -> float:
-    """The smallest angle of points, or of lines given by a direction each."""
+    """The smallest angle between points, or between lines with these directions."""
     return minimal_angle(np.concatenate([points, -points]) if antipodal else points)
 
 

@@ -1,7 +1,7 @@
-"""Angles that others have published, to stand beside those of the catalogue: `published.csv`.
+"""Published angles, for comparison with those of the catalogue: `published.csv`.
 
-Three dimensions, 4 to 130 points. The angles were computed from published coordinates or, where there are none, taken
-from the text; final zeros are unknown digits, and not in the file.
+Three dimensions, 4 to 130 points. The angles were computed from published coordinates or, if there are none, taken from
+the text; trailing zeros are unknown digits, and not in the file.
 
 References:
     Hardin, Sloane and Smith. Tables of spherical codes. http://neilsloane.com/packings/
@@ -21,18 +21,18 @@ _MARGIN = 1e-8  # degrees, beyond the last digit: published coordinates are roun
 
 @dataclass(frozen=True)
 class Published:
-    """A published angle, in degrees, as text with the digits that are known, and who published it."""
+    """A published angle, in degrees, as text with the known digits; and its source."""
 
     text: str
     source: str
 
     @property
     def degrees(self) -> float:
-        """The angle."""
+        """The angle as a number."""
         return float(self.text)
 
     def compare(self, degrees: float) -> str:
-        """Say whether an angle is better, as good up to the published digits, or worse.
+        """Describe whether an angle is better, equal up to the published digits, or worse.
 
         Example:
             >>> Published("19.3257514", "a table").compare(19.325751352)
@@ -45,7 +45,7 @@ class Published:
 
 
 def published(n: int, d: int) -> Published | None:
-    """The best angle that is known to be published for n points in d dimensions, or None.
+    """The best published angle in the table for n points in d dimensions, or None.
 
     Example:
         >>> published(120, 3)

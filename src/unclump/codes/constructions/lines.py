@@ -17,7 +17,7 @@ from unclump.codes.constructions.exact import ExactCode, exact_code
 from unclump.codes.constructions.fields import Field
 from unclump.codes.constructions.polytopes import Points, orthogonal_simplices, unit_rows
 
-# Proved codes of 2 n points that contain the opposite of each, so that no n lines are better than theirs.
+# Codes of 2 n points that are proved optimal and contain the antipode of each point, so that no n lines are better.
 _ANTIPODAL = {
     (12, 3), (24, 4), (120, 4), (56, 7), (240, 8), (288, 16), (552, 23), (4600, 23), (196560, 24), (4224, 64),
     (66048, 256),
@@ -76,7 +76,7 @@ def _conference_lines(p: int, k: int) -> Points:
     squares = np.unique(np.diagonal(field.product)[1:])
     character = np.where(np.isin(np.arange(field.q), squares), 1.0, -1.0)
     character[0] = 0
-    negative = field.sum.argmin(axis=1)  # the number of -a, as zero is the smallest
+    negative = field.sum.argmin(axis=1)  # the index of -a, since zero is the smallest
     matrix = np.ones((field.q + 1, field.q + 1))
     matrix[0, 0] = 0
     matrix[1:, 1:] = character[field.sum[:, negative]]

@@ -1,4 +1,4 @@
-"""One restart of the search for the least energy: a start, L-BFGS to convergence, and hops while they improve."""
+"""One restart of the search for the lowest energy: a start, L-BFGS to convergence, and hops while they improve it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ _ITERATIONS = 3000
 
 
 def default_restarts(n: int, d: int) -> int:
-    """Enough to reproduce the table of Thomson's problem up to 60 points."""
+    """Enough restarts to reproduce the table of Thomson's problem up to 60 points."""
     return max(2, min(16, int(2_000_000 / (n * n * d))))
 
 
 @dataclass(frozen=True)
 class EnergySearch:
-    """Search for n points in d dimensions with the least sum of a kernel over pairs."""
+    """Search for n points in d dimensions with the smallest sum of a kernel over pairs."""
 
     n: int
     d: int
@@ -33,7 +33,7 @@ class EnergySearch:
     kernel: Kernel
 
     def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Candidate:
-        """Run restart `number`; the flag ends it early with the best so far. The score is minus the energy."""
+        """Run restart `number`; the flag stops it early with the best so far. The score is minus the energy."""
         generator = np.random.default_rng([self.seed, number])
         if isinstance(self.init, np.ndarray) and number == 0:
             first = self.init.copy()

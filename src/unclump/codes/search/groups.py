@@ -19,7 +19,7 @@ AXIAL = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A finite group of isometries: its name, for people, and its matrices, the identity first."""
+    """A finite group of isometries: its name, for display, and its matrices, the identity first."""
 
     name: str
     elements: Matrices
@@ -42,14 +42,14 @@ def generate(generators: Iterable[Matrix], *, limit: int) -> Matrices | None:
 
 
 def rounded(a: np.ndarray) -> bytes:
-    """The same for arrays that are equal up to rounding error."""
-    return (np.round(a, 6) + 0.0).tobytes()  # plus zero: minus zero is zero
+    """A hashable key that is the same for arrays that are equal up to rounding error."""
+    return (np.round(a, 6) + 0.0).tobytes()  # adding zero turns minus zero into zero
 
 
 def random_group(n: int, d: int, generator: np.random.Generator) -> Group:
     """A random nontrivial group of at most n elements; in three dimensions a point group.
 
-    Small ones are more frequent, and those of rotations, which most of the best symmetric codes have.
+    Small groups and groups of rotations, which most of the best symmetric codes have, are more likely.
     """
     if d == 3:
         orders = np.array([len(point_group(name).elements) for name in AXIAL + POLYHEDRAL])
@@ -68,7 +68,7 @@ def random_group(n: int, d: int, generator: np.random.Generator) -> Group:
 
 @lru_cache(maxsize=128)
 def with_inversion(group: Group) -> Group:
-    """The group and minus its elements."""
+    """The group extended by the inversion."""
     if any(np.allclose(element, -np.eye(len(element))) for element in group.elements):
         return group
     return Group(f"{group.name} and inversion", np.concatenate([group.elements, -group.elements]))

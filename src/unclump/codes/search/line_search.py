@@ -1,4 +1,4 @@
-"""One restart of the search for lines: starts or symmetries, the best one polished, and moves while they improve."""
+"""One restart of the search for lines: starts or symmetries, polishing of the best, and moves while they improve it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ _SYMMETRIC_PATIENCE = 40
 
 @dataclass(frozen=True)
 class LineSearch:
-    """Search for n lines in d dimensions with the largest smallest angle: for 2 n points, each with its opposite."""
+    """Search for n lines in d dimensions with the largest minimal angle, as 2 n points, each with its antipode."""
 
     n: int
     d: int
@@ -32,7 +32,7 @@ class LineSearch:
     target: float
 
     def __call__(self, number: int, flag: Flag, report: Callable[[float], None]) -> Candidate:
-        """Run restart `number`; the flag ends it early with the best so far."""
+        """Run restart `number`; the flag stops it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
         work = effort(2 * self.n, self.d, number)
         best = Candidate(np.empty((0, 0)), -1.0)
@@ -59,12 +59,12 @@ class LineSearch:
                 if trial.score > best.score + 1e-12:
                     best.points, best.score, idle = trial.points, trial.score, 0
                     report(best.score)
-        # Beyond the time limit only where it takes no time.
+        # After the time limit, polish only if it takes almost no time.
         self._polish(best, np.zeros(1, np.uint8) if polish_cost(2 * self.n, self.d) < CHEAP else flag)
         return best
 
     def _start(self, index: int, number: int, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """The given lines, or random ones, or, every third time, orbits of a group that contains -1."""
+        """The lines of `init`, random lines or, every third time, orbits of a group that contains -1."""
         if self.init is not None and number == 0:
             square = smallest_squared_chord(self.init, antipodal=True)
             return Candidate(self.init.copy(), angle_of_squared_chord(square))
@@ -75,7 +75,7 @@ class LineSearch:
         return self._anneal(one_of_each_pair(orbits.points), 512.0, flag)
 
     def _search_orbits(self, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """The best that moves of orbits find within the symmetry of a random group that contains -1."""
+        """The best lines found by moves of orbits, within the symmetry of a random group that contains -1."""
         best = Candidate(np.empty((0, 0)), -1.0)
         orbits = random_orbits(2 * self.n, self.d, generator, antipodal=True)
         for found in promising_orbits(orbits, _SYMMETRIC_PATIENCE, generator, flag):
@@ -85,7 +85,7 @@ class LineSearch:
         return best
 
     def _anneal(self, x: Points, softest: float, flag: Flag) -> Candidate:
-        """Anneal the 2 n points, as orbits of two."""
+        """Anneal the 2 n points, as orbits of size two."""
         both = np.stack([np.eye(self.d), -np.eye(self.d)])
         sizes = np.full(self.n, 2, dtype=np.int64)
         orbits = Orbits(np.ascontiguousarray(x), np.tile(both, (self.n, 1, 1)), sizes, Group("Ci", both))
@@ -99,11 +99,11 @@ class LineSearch:
 
 
 def one_of_each_pair(x: Points) -> Float[np.ndarray, "m d"]:
-    """One of each two opposite points; points may coincide, with as many opposite."""
+    """One point of each antipodal pair; points may coincide if their antipodes do."""
     cosines, kept = x @ x.T, []
     for i in range(len(x)):
         if cosines[i, i] < 2:
             kept.append(i)
-            cosines[:, [i, cosines[i].argmin()]] = 2  # beyond all cosines: neither is taken again
+            cosines[:, [i, cosines[i].argmin()]] = 2  # above all cosines: neither is chosen again
     half: Float[np.ndarray, "m d"] = x[kept]
     return half

@@ -1,6 +1,6 @@
-"""The solver's loops: C++ in `native/`, which releases the interpreter's lock, or `reference.py` without a library.
+"""The solver's loops: C++ in `native/`, which releases the GIL, or `reference.py` without a compiled library.
 
-Points are rows of float64, shape (n, d), and are improved in place. A flag that another thread sets to nonzero ends a
+Points are rows of float64, shape (n, d), and are improved in place. Another thread can set a flag to nonzero to stop a
 loop early, with the best so far.
 """
 
@@ -27,7 +27,7 @@ def has_native() -> bool:
 
 
 def encode_kernel(kernel: Kernel) -> Code:
-    """The kernel for the loops."""
+    """Encode a kernel for the loops."""
     code = form_of(kernel)
     if code is None:
         raise TypeError(f"expected unclump.Gaussian, unclump.Laplace or unclump.Riesz, got {type(kernel).__name__}")
@@ -37,15 +37,15 @@ def encode_kernel(kernel: Kernel) -> Code:
 def anneal(
     x: Points, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
 ) -> float:
-    """Minimise the soft maximum of the cosines at p = `softest`, twice that, and so on to `sharpest`.
+    """Minimise the soft maximum of the cosines, doubling p from `softest` to `sharpest`.
 
     Args:
         x: The points, rows of any nonzero norm.
-        softest: The first p: pairs at r times the smallest chord weigh exp(-p (r^2 - 1) / 2).
+        softest: The first p: pairs at r times the smallest chord have the weight exp(-p (r^2 - 1) / 2).
         sharpest: The last p.
-        iterations: Maximum for each p.
-        tolerance: On the decrease per iteration, relative to the squared spacing over p.
-        spacing: Estimate of the final smallest chord, as a start may contain coinciding points.
+        iterations: Maximum number for each p.
+        tolerance: Bound on the decrease per iteration, relative to the squared spacing over p.
+        spacing: Estimate of the final smallest chord, since a start may contain coinciding points.
         stop: Nonzero to stop early.
 
     Returns:
@@ -59,9 +59,9 @@ def anneal(
 def anneal_orbits(
     orbits: Orbits, softest: float, sharpest: float, iterations: int, tolerance: float, spacing: float, stop: Flag
 ) -> float:
-    """As `anneal`, of a union of orbits: moves the representatives, and keeps the symmetry exact.
+    """Like `anneal`, for a union of orbits: moves the representatives, so that the symmetry stays exact.
 
-    The gradient is needed at the representatives alone, so that a step costs the number of points times that of orbits.
+    Only the gradient at the representatives is needed, so a step costs the number of points times that of orbits.
     """
     if not has_native():
         return reference.anneal_orbits(orbits, softest, sharpest, iterations, tolerance, spacing, stop)
@@ -76,7 +76,7 @@ def anneal_orbits(
 
 
 def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float, stop: Flag) -> float:
-    r"""Minimise the overlap of points that should be a distance apart, and return it.
+    r"""Minimise the overlap of points that should be at least a distance D apart, and return it.
 
     .. math:: \sum_{i < j} \max(0, D^2 - \lVert x_i - x_j \rVert^2)^2
 
@@ -97,13 +97,13 @@ def polish(x: Points, reach: float, steps: int, stop: Flag, *, margin: float = 3
 
     Args:
         x: Unit rows, near a local optimum.
-        reach: Pairs within this multiple of the smallest chord are constraints. If other pairs come closer than these
-            allow, it stops: call it again.
+        reach: Pairs within this multiple of the smallest chord are constraints. It stops if other pairs come too close:
+            then call it again.
         steps: Maximum number; near an optimum, 25 are enough.
         stop: Nonzero to stop early.
-        margin: How much of the smallest squared chord is given up at first. The more, the farther the code may go; with
-            1e-6 it stays at the optimum that it is near. Without compiled loops it always does.
-        antipodal: Rows are lines, of which the smaller angle counts.
+        margin: The fraction of the smallest squared chord to give up initially. A larger one lets the code move
+            farther; with 1e-6 it stays at the nearby optimum. Without compiled loops it always does.
+        antipodal: Whether rows are lines, for which the smaller angle counts.
 
     Returns:
         The smallest squared chord.
@@ -128,7 +128,7 @@ def minimise_energy(x: Points, kernel: Kernel, iterations: int, tolerance: float
         kernel: Gaussian, Laplace or Riesz.
         iterations: Maximum number.
         tolerance: Stop after three consecutive decreases below it.
-        spacing: A typical distance of neighbours, which bounds the steps.
+        spacing: A typical distance between neighbours, which bounds the steps.
         stop: Nonzero to stop early.
     """
     if not has_native():
@@ -152,7 +152,7 @@ def soft_maximum(u: Points, sharpness: float, reference: float, threshold: float
         u: Rows of any nonzero norm.
         sharpness: s.
         reference: A cosine near the largest, to avoid overflow.
-        threshold: Sum over the pairs with a larger cosine, from a list of them. None sums over all.
+        threshold: Sum only over pairs with a larger cosine, kept in a list. None sums over all pairs.
     """
     gradient = np.empty_like(u)
     settings = sharpness, reference, -2.0 if threshold is None else max(-1.0, threshold)

@@ -1,4 +1,4 @@
-"""Moves from one code to others nearby, of which the search tries many: into holes, of caps, of all points."""
+"""Random moves from a code to others nearby: of points into holes, of caps, or of all points."""
 
 import math
 from collections.abc import Callable
@@ -25,7 +25,7 @@ def into_holes(x: Points, generator: np.random.Generator) -> Points:
 
 
 def overlapping_into_holes(x: Points, square: float, generator: np.random.Generator) -> Points:
-    """The same of points among the twelve that overlap most at a squared chord, or, in half of the cases, of any."""
+    """The same for points among the twelve that overlap most at this squared chord or, half of the time, any points."""
     if generator.random() < 0.5:
         return into_holes(x, generator)
     overlaps = np.square(np.maximum(square - 2 + 2 * x @ x.T, 0)).sum(axis=1)
@@ -33,7 +33,7 @@ def overlapping_into_holes(x: Points, square: float, generator: np.random.Genera
 
 
 def lines_into_holes(x: Points, generator: np.random.Generator) -> Points:
-    """Of lines, given by a direction each, move one to three, each into one of the three deepest holes."""
+    """Move one to three lines, given by their directions, each into one of the three deepest holes."""
     x = x.copy()
     moved = _choose(x, generator)
     kept = np.delete(np.arange(len(x)), moved)
@@ -44,7 +44,7 @@ def lines_into_holes(x: Points, generator: np.random.Generator) -> Points:
 
 
 def into_hole_nearby(x: Points, generator: np.random.Generator) -> Points:
-    """Move a point into one of the four holes, of the twelve deepest, that are closest to it."""
+    """Move a point into one of the four closest of the twelve deepest holes."""
     x = x.copy()
     moved = generator.integers(len(x))
     holes = _holes(np.delete(x, moved, axis=0), 12, generator)
@@ -66,7 +66,7 @@ def shake_cap(x: Points, generator: np.random.Generator) -> Points:
 
 
 def turn_cap(x: Points, generator: np.random.Generator) -> Points:
-    """Rotate the points of a cap about its centre, in a random plane, against the others."""
+    """Rotate the points of a cap about its centre, in a random plane, relative to the others."""
     x = x.copy()
     centre, cap = _cap(x, len(x) // 2, generator)
     plane = np.linalg.qr(np.column_stack([centre, generator.standard_normal((x.shape[1], 2))])).Q[:, 1:]  # (d, 2)
@@ -97,7 +97,7 @@ MOVES: tuple[Move, ...] = (
 
 
 def move(x: Points, generator: np.random.Generator) -> Points:
-    """One of the `MOVES`; in two dimensions, where caps cannot turn, into the deepest holes."""
+    """Apply one of the `MOVES`; in two dimensions, where caps cannot rotate, always into the deepest holes."""
     kind = MOVES[generator.integers(len(MOVES))] if x.shape[1] > 2 else into_deepest_holes
     return kind(x, generator)
 
@@ -108,7 +108,7 @@ def _unit(x: Points) -> Points:
 
 
 def _noise(x: Points, generator: np.random.Generator) -> Points:
-    """Normal vectors of about the length of the spacing."""
+    """Normal vectors whose length is about the spacing."""
     n, d = x.shape
     noise: Points = estimate_spacing(n, d) * math.sqrt(3 / d) * generator.standard_normal(x.shape)
     return noise
@@ -123,7 +123,7 @@ def _choose(
 
 
 def _into_holes(x: Points, moved: Int[np.ndarray, " m"], holes: int, generator: np.random.Generator) -> Points:
-    """Move points one by one into one of the deepest holes of the others."""
+    """Move points one by one into one of the deepest holes between the others."""
     x = x.copy()
     kept = np.delete(np.arange(len(x)), moved)
     for point in moved:
@@ -133,13 +133,13 @@ def _into_holes(x: Points, moved: Int[np.ndarray, " m"], holes: int, generator: 
 
 
 def _holes(x: Points, count: int, generator: np.random.Generator) -> Float[np.ndarray, "k d"]:
-    """The deepest of 200 random positions, and the next that are not in the same hole."""
+    """The deepest of 200 random positions, followed by the next deepest in other holes."""
     positions = _unit(generator.standard_normal((_SAMPLES, x.shape[1])))
     nearest = (positions @ x.T).max(axis=1)
     order = np.argsort(nearest)
     if count == 1:
         return positions[order[:1]]
-    same = math.cos(math.acos(nearest[order[0]]) / 2)  # within half the depth of the deepest
+    same = math.cos(math.acos(nearest[order[0]]) / 2)  # positions within half the depth of the deepest hole
     chosen: list[int] = []
     for candidate in order:
         if not chosen or (positions[chosen] @ positions[candidate]).max() < same:

@@ -1,4 +1,4 @@
-"""Moves within a symmetry: whole orbits go into holes, so that every code on the way has the symmetry exactly."""
+"""Moves within a symmetry: whole orbits move into holes, so that every intermediate code has the exact symmetry."""
 
 import math
 from collections.abc import Iterator
@@ -15,17 +15,17 @@ _STARTS = 3
 _SAMPLES, _HOLES = 200, 8
 _FIRST, _AFTER_MOVE, _SHARPEST = 4.0, 64.0, 2048.0
 _ITERATIONS, _TOLERANCE = 50, 1e-3
-_PROMISING = 0.997  # of the largest squared chord so far: the polish may reverse the order
+_PROMISING = 0.997  # of the largest squared chord so far: polishing may reverse the order
 
 
 def promising_orbits(orbits: Orbits, patience: int, generator: np.random.Generator, flag: Flag) -> Iterator[Orbits]:
-    """Anneal random orbits of these types, go on by moves, and yield whatever is about as good as the best so far.
+    """Anneal random orbits of these types, continue with moves, and yield those about as good as the best so far.
 
     Args:
-        orbits: Their group and types are kept, their representatives are not used.
-        patience: Moves in vain after which to end.
-        generator: For the representatives and the moves.
-        flag: Nonzero to end early.
+        orbits: Their group and types are kept; their representatives are not used.
+        patience: The number of moves without improvement after which to stop.
+        generator: Draws the representatives and the moves.
+        flag: Nonzero to stop early.
     """
     spacing = estimate_spacing(int(orbits.sizes.sum()), orbits.representatives.shape[1])
 
@@ -49,9 +49,9 @@ def promising_orbits(orbits: Orbits, patience: int, generator: np.random.Generat
 
 
 def move_orbits(orbits: Orbits, generator: np.random.Generator) -> Orbits:
-    """Move one or two orbits, each into one of the eight deepest holes for it; in three of ten cases shake all too.
+    """Move one or two orbits, each into one of its eight deepest holes; in three of ten cases, also shake all orbits.
 
-    Points on axes stay.
+    Points on axes do not move.
     """
     firsts = np.cumsum(orbits.sizes) - orbits.sizes
     projectors = orbits.matrices[firsts]
@@ -70,7 +70,7 @@ def move_orbits(orbits: Orbits, generator: np.random.Generator) -> Orbits:
 
 
 def _hole(orbits: Orbits, moved: int, generator: np.random.Generator) -> Float[np.ndarray, " d"]:
-    """One of the positions for an orbit, of 200, that are farthest from the others and from their own images."""
+    """One of the positions, out of 200, that are farthest from the other orbits and from their own images."""
     first, size = int(orbits.sizes[:moved].sum()), int(orbits.sizes[moved])
     matrices = orbits.matrices[first : first + size]
     positions = _unit(generator.standard_normal((_SAMPLES, matrices.shape[1])) @ matrices[0])  # a symmetric projector

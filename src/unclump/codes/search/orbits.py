@@ -18,9 +18,9 @@ class OrbitType:
     """The orbits of points with the same stabiliser, up to conjugation.
 
     Attributes:
-        matrices: These times a point are its orbit. The first is the projector onto the fixed space of the stabiliser.
+        matrices: Their products with a point are its orbit. The first projects onto the fixed space of the stabiliser.
         freedom: The dimension of the fixed space.
-        axis: The point, if the fixed space is an axis; its opposite is of this type only if it is in the orbit.
+        axis: The point, if the fixed space is an axis; its antipode has this type only if it is in the orbit.
     """
 
     matrices: Matrices
@@ -29,7 +29,7 @@ class OrbitType:
 
     @property
     def size(self) -> int:
-        """The number of points of an orbit."""
+        """The number of points in an orbit."""
         return len(self.matrices)
 
 
@@ -49,7 +49,7 @@ class Orbits:
         return np.ascontiguousarray(images / np.linalg.norm(images, axis=1, keepdims=True))
 
     def randomised(self, generator: np.random.Generator) -> "Orbits":
-        """Orbits of the same types with random representatives; those on axes stay."""
+        """Orbits of the same types with random representatives, except those on axes."""
         d = self.representatives.shape[1]
         firsts = self.matrices[np.cumsum(self.sizes) - self.sizes]
         random = np.einsum("mij,mj->mi", firsts, generator.standard_normal((len(self.sizes), d)))
@@ -81,7 +81,7 @@ def random_orbits(n: int, d: int, generator: np.random.Generator, *, antipodal: 
 
 
 def _choose_types(n: int, types: list[OrbitType], generator: np.random.Generator) -> list[OrbitType] | None:
-    """Types of n points in all: random special ones, the rest in general position; None if the rest does not fit."""
+    """Types with n points in total: random special ones, then general position; None if the rest does not fit."""
     general, remaining = types[0], n
     chosen: list[OrbitType] = []
     for kind in types[1:]:
@@ -89,7 +89,7 @@ def _choose_types(n: int, types: list[OrbitType], generator: np.random.Generator
         if kind.freedom == 1:
             room = min(room, 1)
         else:
-            fitting = _capacity(n, general.freedom, kind.freedom) * general.size / kind.size  # on all fixed spaces
+            fitting = _capacity(n, general.freedom, kind.freedom) * general.size / kind.size  # in all fixed spaces
             room = min(room, math.ceil(fitting / kind.size) + 1)
         count = int(generator.integers(room + 1)) if generator.random() < 0.7 else 0
         chosen += count * [kind]
@@ -99,7 +99,7 @@ def _choose_types(n: int, types: list[OrbitType], generator: np.random.Generator
 
 @lru_cache
 def _capacity(n: int, d: int, freedom: int) -> int:
-    """About how many of n points in d dimensions fit into a subspace, at the spacing of all."""
+    """About how many points fit into a subspace, at the spacing of n points in d dimensions."""
     spacing = estimate_spacing(n, d)
     if freedom == 2:
         return math.ceil(2 * math.pi / spacing)
@@ -110,8 +110,8 @@ def _capacity(n: int, d: int, freedom: int) -> int:
 def orbit_types(group: Group) -> list[OrbitType]:
     """The orbit types of a group: first that of points in general position, then those of smaller orbits.
 
-    These are the points that some element fixes, or, in more than three dimensions and in groups of up to twelve
-    elements, some two. In three dimensions two elements fix no point that one does not fix alone.
+    Smaller orbits are those of points fixed by some element or, in more than three dimensions and for groups of up to
+    twelve elements, by some two. In three dimensions, pairs of elements give no further types.
     """
     elements = group.elements
     d = elements.shape[1]

@@ -1,4 +1,4 @@
-"""Restarts on several threads, until all are done, a sufficient score is reached, time is up, or Ctrl-C."""
+"""Restarts on several threads, until all are done, a sufficient score is reached, time is up, or Ctrl-C is pressed."""
 
 import itertools
 import math
@@ -22,7 +22,7 @@ class Candidate:
 
     points: Points
     score: float
-    """The least angle, or minus the energy."""
+    """The smallest angle, or minus the energy."""
     starts: int = 0
     hops: int = 0
 
@@ -40,13 +40,13 @@ def run_restarts(
     progress: bool,
     describe: Callable[[float], str],
 ) -> Candidate:
-    """The best result of restarts 0, 1, 2, ..., the first of equals, with the starts and hops of all.
+    """The best result of restarts 0, 1, 2, ..., or the first of equal ones, with the total of starts and hops.
 
     Args:
         search: Called with the number of a restart, a flag that ends it early, and a callback for scores.
         restarts: Number of restarts. None continues until time is up.
         time_limit: Seconds.
-        sufficient_score: No restart begins once it is reached. Earlier restarts are awaited, and all scores above it
+        sufficient_score: No restart begins once it is reached. Earlier restarts run to the end, and all scores above it
             count as equal, so that the result does not depend on the speed of threads.
         progress: Show a progress bar with the best score.
         describe: Formats the score for the progress bar.

@@ -1,7 +1,7 @@
-"""The solver's loops without a compiled library: the same problems by SciPy, a hundred times slower.
+"""The solver's loops without a compiled library: the same problems solved by SciPy, a hundred times slower.
 
-The polish is a sequence of linear programs within a trust region, which converges as fast as
-an interior-point method where contacts fix the points.
+The polish is a sequence of linear programs within a trust region, which converges as fast as an interior-point method
+if contacts fix the points.
 """
 
 import math
@@ -87,7 +87,7 @@ def polish(x: Points, reach: float, steps: int, stop: Flag, *, antipodal: bool =
 
 
 def _near_pairs(x: Points, reach: float, antipodal: bool) -> tuple[np.ndarray, np.ndarray, Float[np.ndarray, "m 1"]]:
-    """The pairs within `reach` times the smallest chord, and the signs of their cosines; of points, all are one."""
+    """The pairs within `reach` times the smallest chord, and the signs of their cosines, all one unless antipodal."""
     gram = x @ x.T
     cosines = np.where(np.tri(len(x), dtype=bool), -np.inf, np.abs(gram) if antipodal else gram)
     i, j = np.nonzero(1 - cosines <= max(reach**2 * (1 - cosines.max()), 1e-15))
@@ -96,7 +96,7 @@ def _near_pairs(x: Points, reach: float, antipodal: bool) -> tuple[np.ndarray, n
 
 
 def _best_moves(x: Points, reach: float, trust: float, antipodal: bool) -> Points:
-    """Tangent moves, in units of `trust`, that increase the smallest chord most, to first order."""
+    """The tangent moves, in units of `trust`, that increase the smallest chord the most, to first order."""
     n, d = x.shape
     i, j, signs = _near_pairs(x, reach, antipodal)
     ends, others = np.stack([i, j], axis=1), np.stack([j, i], axis=1)  # (m, 2)
@@ -104,7 +104,7 @@ def _best_moves(x: Points, reach: float, trust: float, antipodal: bool) -> Point
     bases = np.linalg.svd(x[:, None, :]).Vh[:, 1:]  # (n, d - 1, d)
     gradients = np.einsum("meak,mek->mea", bases[ends], signs[:, :, None] * x[others]).reshape(len(i), -1)
     columns = (ends[..., None] * (d - 1) + np.arange(d - 1)).reshape(len(i), -1)
-    unknowns = n * (d - 1)  # and one more: by how much the smallest chord grows
+    unknowns = n * (d - 1)  # plus one: the increase of the smallest chord
     values = np.append(gradients, np.ones((len(i), 1)), axis=1)
     columns = np.append(columns, np.full((len(i), 1), unknowns), axis=1)
     matrix = sparse.csr_array((values.ravel(), columns.ravel(), np.arange(len(i) + 1) * values.shape[1]))
@@ -122,14 +122,14 @@ def _soft_maximum(x: Points, sharpness: float) -> tuple[float, Points]:
     np.fill_diagonal(cosines, -np.inf)
     largest = cosines.max()
     weights = np.exp(sharpness * (cosines - largest))
-    total = weights.sum() / 2  # every pair is there twice
+    total = weights.sum() / 2  # every pair occurs twice
     return largest + math.log(total) / sharpness, weights @ x / total
 
 
 def _overlap(x: Points, square: float) -> tuple[float, Points]:
     overlaps = np.maximum(square - 2 + 2 * x @ x.T, 0)
     np.fill_diagonal(overlaps, 0)
-    return float(np.square(overlaps).sum() / 2), 4 * overlaps @ x  # of the cosine: unit points stay so
+    return float(np.square(overlaps).sum() / 2), 4 * overlaps @ x  # the gradient of the cosine form: rows are unit
 
 
 def _energy(x: Points, kernel: Kernel) -> tuple[float, Points]:

@@ -1,4 +1,4 @@
-"""One restart of the solver: several starts, the best of them polished, and moves from it while they improve."""
+"""One restart of the solver: several starts, polishing of the best, and moves while they improve it."""
 
 import math
 from collections.abc import Callable
@@ -28,24 +28,24 @@ Schedule = tuple[float, int, float]  # first p, iterations per p, tolerance
 
 TARGET_TOLERANCE = 1e-13  # radians
 
-_SHARPEST = 2048.0  # the last p: only the pairs that are all but active count
+_SHARPEST = 2048.0  # the last p, at which only nearly active pairs count
 
-# No schedule is best for all sizes, so they alternate.
+# No schedule is best for all sizes, so several alternate.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 100, 4
-_MARGINS = (3e-3, 3e-6)  # a polish that may leave the code for a better one near it, and one that stays
-_WORTH_POLISHING = 0.997  # of the best angle: a polish gains less than the rest
+_MARGINS = (3e-3, 3e-6)  # of a polish that may move on to a better code nearby, and of one that stays
+_WORTH_POLISHING = 0.997  # of the best angle: polishing gains less than the rest
 CHEAP, _AFFORDABLE = 1e8, 2e10  # operations per polish step: after every move, or once per restart
 
-_OVERLAP_MARGIN = 1.002  # squared target distance, of the best so far
+_OVERLAP_MARGIN = 1.002  # squared target distance, relative to the best so far
 _OVERLAP_ITERATIONS, _OVERLAP_TOLERANCE = 300, 1e-3  # the tolerance is relative to the overlap before the move
-_OVERLAP_RISE = 0.1  # the mean part by which it may rise in a move
-_OVERLAP_PATIENCE = 5  # moves in vain, in units of those of the angle: they cost less
-_NEAR_LEAST = 1.3  # of the least overlap: worth a look at the angle
+_OVERLAP_RISE = 0.1  # the mean relative increase that a move may cause
+_OVERLAP_PATIENCE = 5  # moves without improvement, relative to those of the angle: they cost less
+_NEAR_LEAST = 1.3  # of the smallest overlap: below it, the angle is computed
 _SYMMETRIC_PATIENCE = 40
 
 
@@ -59,12 +59,12 @@ class Effort:
 
 
 def effort(n: int, d: int, number: int = 0) -> Effort:
-    """Enough to find the best known codes in 3-D up to 60 points, less if a start takes seconds or nothing is compiled.
+    """Enough to find the best known codes in 3-D up to 60 points; less if a start takes seconds or without native code.
 
-    Restarts take turns: many starts and few moves; few starts, and many moves of a point or a cap; few groups, and many
-    moves of orbits.
+    Restarts cycle through three kinds: many starts and few moves; few starts and many moves of points or caps; few
+    groups and many moves of orbits.
     """
-    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, which anneal in about a millisecond
+    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, whose annealing takes about a millisecond
     many, few = (64, 8) if size < 10 else (16, 4)
     patience = min(200, max(4, int(400 / (1 + size))))
     if not has_native():
@@ -84,7 +84,7 @@ class CodeSearch:
     target: float
 
     def __call__(self, number: int, flag: Flag, report: Report) -> Candidate:
-        """Run restart `number`; the flag ends it early with the best so far."""
+        """Run restart `number`; the flag stops it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
         if self.init is None and number % 3 == 2:
             best = self._best_symmetric(number, generator, flag, report)
@@ -107,13 +107,13 @@ class CodeSearch:
                 best.points, best.score = trial.points, trial.score
                 report(best.score)
         if self._polish_cost() < (CHEAP if flag[0] else _AFFORDABLE):
-            # When time is up one round must do: it is not ended early.
+            # When time is up, run a single round, which is not stopped early.
             self._polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
             report(best.score)
         return best
 
     def _best_start(self, number: int, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """The best of several annealed starts, or of `init` and `init` annealed."""
+        """The best of several annealed starts, or of `init` with and without annealing."""
         if isinstance(self.init, np.ndarray) and number == 0:
             unchanged = Candidate(self.init.copy(), angle_of_squared_chord(smallest_squared_chord(self.init)), starts=1)
             annealed = Candidate(self.init.copy(), 0.0, starts=1)
@@ -134,7 +134,7 @@ class CodeSearch:
         return best
 
     def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """Anneal a start; a symmetric one with exact symmetry first, then all its points, which may break it."""
+        """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it."""
         softest, iterations, tolerance = schedule
         if kind == "symmetric":
             orbits = random_orbits(self.n, self.d, generator)
@@ -146,7 +146,7 @@ class CodeSearch:
         return code
 
     def follow(self, trial: Candidate, best: Candidate, schedule: Schedule, flag: Flag) -> bool:
-        """Anneal and polish what a move from the best has led to, as far as it is promising; return if it is better."""
+        """Anneal the result of a move, and polish it if it is promising; return whether it is better than the best."""
         self._anneal(trial, schedule, flag)
         if trial.score > _WORTH_POLISHING * best.score:
             self.improve(trial, flag, rounds=1)
@@ -169,7 +169,7 @@ class CodeSearch:
         return best
 
     def search_orbits(self, orbits: Orbits, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """Moves of orbits within their symmetry; whatever is near the best is polished without, which may break it."""
+        """Move orbits within their symmetry; codes near the best are polished without it, which may break it."""
         best = Candidate(np.empty((0, 0)), -1.0)
         for found in promising_orbits(orbits, _SYMMETRIC_PATIENCE, generator, flag):
             code = Candidate(found.points, 0.0)
@@ -181,10 +181,10 @@ class CodeSearch:
         return best
 
     def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
-        """A walk that lowers the overlap at a distance a little too large, and looks at the angle where it is low.
+        """A random walk that lowers the overlap at a slightly too large distance, and checks the angle when it is low.
 
-        The overlap adds up what is wrong anywhere, where the smallest angle is that of the worst place alone. It may
-        rise in a move, by a tenth on average, so that the walk leaves a basin again.
+        The overlap sums the violations of all pairs, while the smallest angle depends on the worst pair alone. A move
+        may increase it, by a tenth on average, so that the walk can leave a basin.
         """
         x = best.points.copy()
         while not flag[0] and best.score < self.target - TARGET_TOLERANCE:
@@ -219,7 +219,7 @@ class CodeSearch:
         return overlap
 
     def _better_angle(self, x: Points, best: Candidate, flag: Flag) -> Candidate | None:
-        """The code near these points, if its angle is larger than that of the best."""
+        """The code near these points, or None if its angle is not larger than the best."""
         code = Candidate(x.copy(), 0.0)
         return code if self.follow(code, best, _AFTER_ORBITS, flag) else None
 
@@ -254,6 +254,6 @@ class CodeSearch:
 
 
 def polish_cost(n: int, d: int) -> float:
-    """Estimated operations of a skyline Cholesky factorisation, of points sorted along an axis: one to six a step."""
+    """Estimated cost of a skyline Cholesky factorisation for points sorted along an axis; a step has one to six."""
     operations = (n * (d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(n, d)) ** 2
     return operations if has_native() else 100 * operations

@@ -60,13 +60,13 @@ def solve(
         d: Dimension, at least two.
         restarts: Number of restarts. None chooses it by the size or, with a time limit, sets no limit.
         seed: The same seed and number of restarts give the same points, on any number of threads.
-        time_limit: Seconds after which the best so far is returned.
+        time_limit: Time in seconds after which the best code so far is returned.
         init: How to start: "random", "symmetric" (orbits of a random group), "antipodal" (pairs of opposite points),
             "blocks" (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
         progress: Show a progress bar on stderr with the best angle so far in degrees.
         target: An angle in radians at which to stop, such as an upper bound.
-        antipodal: Search for lines through the origin, of which the smallest angle is between 0 and a right angle; the
-            points are a direction of each. There is one kind of start, or lines to improve.
+        antipodal: Search for lines through the origin, whose smallest angle is at most a right angle; the points are
+            one direction per line. `init` must be None, or directions of lines to improve.
 
     Returns:
         The best of all restarts, polished. Ctrl-C returns the best so far.
@@ -111,7 +111,7 @@ def minimal_energy(
     init: Points | str | None = None,
     progress: bool = False,
 ) -> EnergySolution:
-    """Search for the points with the least sum of a kernel over all pairs, by restarts and hops.
+    """Search for the points with the smallest sum of a kernel over all pairs, by restarts and hops.
 
     Args:
         n: Number of points, at least two.
@@ -121,7 +121,7 @@ def minimal_energy(
         seed: See `solve`.
         time_limit: See `solve`.
         init: See `solve`.
-        progress: Show a progress bar on stderr with the least energy so far.
+        progress: Show a progress bar on stderr with the lowest energy so far.
 
     Example:
         >>> from unclump import Riesz

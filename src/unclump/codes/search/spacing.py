@@ -1,4 +1,4 @@
-"""Chords and angles: how far apart neighbours will be, and the angle of a chord."""
+"""Chords and angles: an estimate of the distance between neighbours, and the angle of a chord."""
 
 import math
 
@@ -6,7 +6,7 @@ from scipy import special
 
 
 def estimate_spacing(n: int, d: int) -> float:
-    """Estimate the chord between neighbours: n caps cover the fraction of the sphere that dense packings do."""
+    """Estimate the chord between neighbours, assuming that n caps cover the same fraction as a dense packing."""
     density = {2: 1.0, 3: 0.85, 4: 0.7}.get(d, 0.65 * 0.72 ** (d - 4))
     fraction = min(0.5, density / n)  # of the sphere's area in one cap of half the minimal angle
     a = (d - 1) / 2
