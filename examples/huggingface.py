@@ -183,7 +183,7 @@ def _verdict(runs):
     ]
     seeds = len({run["seed"] for run in runs})
     if seeds == 1:
-        lines.append("\nWith one seed, small differences of the loss may be chance.")
+        lines.append("\nOne seed does not tell small differences of the loss from chance.")
     return f"At the end{f', means over {seeds} seeds' if seeds > 1 else ''}:\n\n" + "\n".join(lines)
 
 
