@@ -112,9 +112,9 @@ def page(result):
     far = [[name, _size(memory), _size(sent), _time(time)] for name, (memory, sent, time) in cluster().items()]
     return f"""# Communication
 
-What a rank sends in a step, in bytes: {result["n"]:,} rows in {result["d"]} dimensions, {result["ranks"]} ranks.
-`torchrun --nproc-per-node 3 benchmarks/communication.py` measures it at the network device, headers and barriers
-included; the formulas are in the same file, which also writes this page.
+How many bytes a rank sends in a step, for {result["n"]:,} rows in {result["d"]} dimensions on {result["ranks"]} ranks.
+`torchrun --nproc-per-node 3 benchmarks/communication.py` measures it at the network device, including headers and
+barriers; the formulas are in the same file, which also writes this page.
 
 {_table(["objective", "measured", "formula"], network)}
 
@@ -123,21 +123,22 @@ With R ranks, numbers of 4 bytes, k circles, m samples:
 - **Pairs** (`Energy`, `Uniformity`, `MMD`, `MaxMin`, `KoLeo`): the table goes once around, 4 n d (R − 1) / R; `MaxMin`
   and `KoLeo` send the gradients of nearest rows home as well, at most (4 d + 8) n / R.
 - **`Sliced`, `SSW`**: 4 n k (R − 1) / R for the angles, and 8 k d for the circles; never the table.
-- **`Lloyd`**: 4 m d for the samples, 24 m (R − 1) / R for their best distances and whose they are; whatever n.
-- **`Polarization`**: the table once around to find rows that coincide, and a few numbers a step of its descent.
+- **`Lloyd`**: 4 m d for the samples, 24 m (R − 1) / R for their best distances and whose they are;
+  n does not matter.
+- **`Polarization`**: the table once around to find rows that coincide, and a few numbers per step of its descent.
 - **`LogDet`**: all rows to all ranks. **`SphericalVariance`**: d numbers.
 
-## A thousand million rows
+## A billion rows
 
 10⁹ rows in 1,024 dimensions, 4.1 TB in float32, on 512 GPUs. This is arithmetic, not a measurement: it assumes 50 GB/s
-of network and 10¹⁴ operations a second for each GPU, and that one sorts 10⁹ numbers a second. Memory is that of one
-GPU, with gradient and optimiser.
+of network bandwidth and 10¹⁴ operations a second for each GPU, and that a GPU sorts 10⁹ numbers a second. Memory is
+that of one GPU, with gradient and optimiser.
 
 {_table(["objective", "memory", "sent in a step", "time of a step"], far)}
 
-`Lloyd` and `SphericalVariance` are within reach, and so is `Sliced` with one circle a step, at a thirteenth of its row.
-The pairwise objectives are not, on the whole table; with `batch_size=` they cost what a batch costs. `LogDet` is for
-some thousands of rows, on any number of ranks.
+`Lloyd` and `SphericalVariance` are within reach, and so is `Sliced` with one circle per step, at a thirteenth of its
+row. The pairwise objectives on the whole table are not; with `batch_size=` they cost what a batch costs. `LogDet` is
+for some thousands of rows, on any number of ranks.
 """
 
 

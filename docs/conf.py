@@ -1,6 +1,7 @@
 """Sphinx configuration."""
 
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
@@ -12,6 +13,7 @@ make_gallery.main(Path(__file__).parent / "_generated")
 
 project = "unclump"
 author = "The unclump authors"
+release = version("unclump")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "sphinx_copybutton"]
 nb_execution_mode = "force"  # tutorials show what this version prints
 nb_execution_raise_on_error = True
@@ -21,7 +23,7 @@ copybutton_prompt_is_regexp = True
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 html_theme = "furo"
-html_title = "unclump"
+html_title = f"unclump {release}"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
 exclude_patterns = ["_build", "_generated", "jupyter_execute"]  # what builds leave

@@ -152,9 +152,9 @@ class Recipe:
         """How the page came to be: commands, seeds, what the numbers after ± are."""
         seeds = len({run["seed"] for run in result["runs"]})
         return f"""`python examples/{self.name}.py PATH`, with the path of {data}, trains every variant
-({seeds} seed{"s" * (seeds > 1)}), and `--page` writes this page from `results/{self.name}.json`. In the table: mean
-over seeds ± standard deviation of a run. Below it: mean difference between runs with the same seed ± half of its 95 %
-interval; what lies within that may be chance."""
+({seeds} seed{"s" * (seeds > 1)}), and `--page` writes this page from `results/{self.name}.json`. The table above has
+the mean over seeds ± the standard deviation of a run; the one below has the mean difference between runs with the same
+seed ± half of its 95 % interval. What lies within that may be chance."""
 
 
 def markdown(head, rows):

@@ -162,13 +162,13 @@ def page(result):
     weight = VARIANTS[max((variant for variant in VARIANTS if variant != "none"), key=accuracy.get)]["weight"]
     return f"""# A DINO-style head
 
-A small convolutional network learns from Omniglot's drawings without labels, as DINO does: the student is to assign a
-distorted drawing to {setting["prototypes"]} prototypes as the teacher, its moving average, assigns another
+A small convolutional network learns from Omniglot's drawings without labels, as in DINO. The student has to assign a
+distorted drawing to {setting["prototypes"]} prototypes in the way the teacher, its moving average, assigns another
 distortion of the same drawing. As in DINOv2, the teacher's assignments are balanced over the prototypes by Sinkhorn
 and Knopp's method. DINOv2 adds KoLeo with weight 0.1 on the class tokens of a batch, each view by
-itself; here, the features take their place. {setting["steps"]} steps of {setting["batch"]} drawings by 15 people.
-Scored by the teacher's features: each drawing by 5 other people is named by the five nearest drawings that
-training has seen, among 659 characters.
+itself; here the features take their place. Training takes {setting["steps"]} steps of {setting["batch"]} drawings by
+15 people. The score is by the teacher's features: the five nearest training drawings name each drawing by 5 other
+people, out of 659 characters.
 
 {RECIPE.table(runs)}
 
@@ -178,8 +178,8 @@ training has seen, among 659 characters.
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-The best accuracy has **{best}**: {accuracy[best]:.1%}. So short a training is no match for the eye: the pixels
-themselves name {runs[0]["pixels"]:.1%}. The line, for features of shape (2, batch, d), each view
+**{best}** has the best accuracy, {accuracy[best]:.1%}. So short a training does not beat the raw pixels, which
+name {runs[0]["pixels"]:.1%}. The line to add, for features of shape (2, batch, d), each view
 dispersed by itself:
 
 ```python

@@ -157,9 +157,8 @@ def page(result):
 
 A BERT of {setting["layers"]} layers and {setting["hidden"]} dimensions, built from a configuration, learns to fill in
 masked words of the English sentences of Multi30k: {setting["steps"]} steps of {setting["batch"]} sentences, a
-vocabulary of {setting["vocabulary"]:,} word pieces. Through [`dispersion_loss`](huggingface.md), its input embedding is
-kept apart or not. `python examples/huggingface.py PATH` runs it and `--page` writes this page from
-`results/huggingface.json`.
+vocabulary of {setting["vocabulary"]:,} word pieces, with and without [`dispersion_loss`](huggingface.md) on its input
+embedding. `python examples/huggingface.py PATH` runs it and `--page` writes this page from `results/huggingface.json`.
 
 {table}
 
@@ -178,7 +177,7 @@ def _verdict(runs):
     nearest = {name: mean(name, lambda r: _degrees(r["after"]["median_nearest_angle"])) for name in REGULARISERS}
     loss = {name: mean(name, lambda r: r["validation_loss"]) for name in REGULARISERS}
     lines = [
-        f"- `{name}`, beside none: spherical variance {variance['none']:.3f} → {variance[name]:.3f}, median nearest "
+        f"- `{name}` instead of none: spherical variance {variance['none']:.3f} → {variance[name]:.3f}, median nearest "
         f"angle {nearest['none']:.1f}° → {nearest[name]:.1f}°, validation loss {loss['none']:.3f} → {loss[name]:.3f}."
         for name in list(REGULARISERS)[1:]
     ]

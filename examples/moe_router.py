@@ -183,12 +183,12 @@ def page(result):
     least, evenest = min(loss, key=loss.get), max(load, key=load.get)
     return f"""# A router for a mixture of experts
 
-A transformer of one layer learns to continue the English captions of Multi30k. Its feed-forward layer is
-{setting["experts"]} experts, of which a router, a row of {setting["width"]} weights for each expert, chooses one
-for every word, as in the Switch Transformer. Left alone, few experts take most of the words. Beside nothing stand
-the usual loss that balances the load (weight 0.01) and `KoLeo` (weight 0.1) on the router's rows, or on the tokens
-that it sees. {setting["steps"]} steps of {setting["batch"]} captions; scored on the validation set, where the
-perplexity of the load is {setting["experts"]} if every expert has its equal share.
+A transformer of one layer learns to continue the English captions of Multi30k. Its feed-forward layer consists of
+{setting["experts"]} experts. For every word a router, with a row of {setting["width"]} weights for each expert, chooses
+one of them, as in the Switch Transformer. Left alone, a few experts take most of the words. We compare this with the
+usual loss that balances the load (weight 0.01), and with `KoLeo` (weight 0.1) on the router's rows or on the tokens
+that it sees. Training takes {setting["steps"]} steps of {setting["batch"]} captions; the score is on the validation
+set, where the perplexity of the load is {setting["experts"]} if every expert has an equal share.
 
 {RECIPE.table(runs)}
 
@@ -198,12 +198,12 @@ perplexity of the load is {setting["experts"]} if every expert has its equal sha
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-The evenest load has **{evenest}** (perplexity {load[evenest]:.1f}), the least validation loss **{least}**
-({loss[least]:.3f}).
+The load is most even with **{evenest}** (perplexity {load[evenest]:.1f}), and the validation loss lowest with
+**{least}** ({loss[least]:.3f}).
 
-A router's row is a direction, and an expert gets the words whose representations lie that way: rows that are far
-apart share the *sphere* evenly, and so the words only as far as these are spread over it. The balancing loss
-counts words. The line:
+A router's row is a direction, and an expert gets the words whose representations lie that way. Rows that are far
+apart divide the *sphere* evenly, but the words only as far as these are spread over it; the balancing loss
+counts words. The line to add:
 
 ```python
 loss = task + 0.01 * balance_loss(probabilities, choice) + 0.1 * uc.KoLeo()(router.weight)

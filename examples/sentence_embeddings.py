@@ -138,12 +138,12 @@ def page(result):
     costs = ", ".join(f"{variant} {100 * points:.1f}" for variant, points in lost.items())
     return f"""# A sentence-transformers model
 
-all-MiniLM-L6-v2, which knows English, learns German: the last {setting["layers"]} of its 6 layers are trained on
-short captions of Multi30k (at most {setting["words"]} words) to find the English caption of a German one among
-those of the batch, by `MultipleNegativesRankingLoss`, {setting["steps"]} steps of {setting["batch"]} pairs; alone,
-and within [`DispersionLoss`](sentence_transformers.md). Scored on the short captions of the validation and test
-sets: how often the nearest English caption is the translation, with embeddings in float32, in a byte and in a bit
-a dimension (`quantize_embeddings`, ranges from 200 pairs of the training set).
+all-MiniLM-L6-v2 knows English, and learns German: the last {setting["layers"]} of its 6 layers are trained on short
+captions of Multi30k (at most {setting["words"]} words) to find the English caption of a German one among those of the
+batch. The loss is `MultipleNegativesRankingLoss`, alone or within [`DispersionLoss`](sentence_transformers.md), for
+{setting["steps"]} steps of {setting["batch"]} pairs. The score, on the short captions of the validation and test sets,
+is how often the nearest English caption is the translation, with embeddings in float32, in one byte and in one bit
+per dimension (`quantize_embeddings`, ranges from 200 pairs of the training set).
 
 {RECIPE.table(runs)}
 
@@ -153,10 +153,10 @@ a dimension (`quantize_embeddings`, ranges from 200 pairs of the training set).
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-Points that the step from float32 to binary costs: {costs}.
+Going from float32 to binary costs, in points: {costs}.
 
-`MultipleNegativesRankingLoss` pushes the sentences of a batch apart by itself, since each has all others as
-negatives: the term comes on top of that. The line:
+`MultipleNegativesRankingLoss` already pushes the sentences of a batch apart, since each has all others as
+negatives; the term comes on top of that. The line to add:
 
 ```python
 loss = DispersionLoss(model, MultipleNegativesRankingLoss(model), uc.KoLeo(), weight=0.1)

@@ -213,11 +213,11 @@ def page(result):
     best = ", then ".join(f"**{variant}** ({error[variant]:.4f})" for variant in sorted(error, key=error.get)[:3])
     return f"""# A VQ codebook
 
-Patches of Omniglot's drawings, {setting["patch"]} × {setting["patch"]} pixels with ink on them, become one of
-{setting["codes"]} codes in {setting["dimensions"]} dimensions, and patches again. A codebook collapses: only the
-codes that some latent chooses have a gradient, and soon a few codes serve all. What keeps the others in use?
-{setting["steps"]:,} steps of {setting["batch"]:,} patches; scored on drawings by other people
-than those trained on. The weights of the terms come from a few trials with one seed.
+Patches of Omniglot's drawings, {setting["patch"]} × {setting["patch"]} pixels with ink on them, are encoded as one of
+{setting["codes"]} codes in {setting["dimensions"]} dimensions, and decoded again. Such a codebook collapses: only the
+codes that some latent chooses get a gradient, and soon a few codes serve all. What keeps the others in use?
+Training takes {setting["steps"]:,} steps of {setting["batch"]:,} patches; the score is on drawings by other
+people. The weights of the terms come from a few trials with one seed.
 
 {RECIPE.table(runs)}
 
@@ -229,10 +229,10 @@ than those trained on. The weights of the terms come from a few trials with one 
 
 The least error: {best}.
 
-Why the place of the term matters: a code is used if latents are near it. Dispersing the *codebook* moves codes
-away from each other, wherever the latents are. Dispersing the *latents* on the sphere spreads what is to be
-covered over the directions in which the codes are already. In the same way a gap between codes (`uc.place`) is a
-place for a code only where there are latents in it. The line:
+Why it matters where the term acts: a code is used if latents are near it. Dispersing the *codebook* moves codes
+away from each other, wherever the latents are. Dispersing the *latents* spreads what is to be covered over the
+directions in which the codes already are. In the same way, a gap between codes (`uc.place`) is a place for a code only
+if there are latents in it. The line to add:
 
 ```python
 latents = uc.project(encoder(patches))  # codes are projected, too

@@ -8,13 +8,13 @@ from scipy.stats import t
 
 RULE = (
     "**The rule.** A claim of the paper is *confirmed* or *refuted* only by at least three independent starts (five "
-    "where a start takes under a minute), paired where pairs exist, whose 95 % interval (Student's t) excludes zero "
-    "after Holm's correction over the claims of its experiment, at the paper's setting or at one that the verdict "
-    "names as ours; otherwise it is *open*. A claim about several cases is confirmed by all of them together, and "
-    "refuted by one, at a level divided by their number; that there is such a case is confirmed by one, and refuted by "
-    "all, likewise. What the paper does not claim is judged by the same test, and is *new*, *not borne out* or open, "
-    "never refuted. A statement without chance in it (a closed form, an identity, a bound, a counterexample) needs no "
-    "starts: it is *proved* or *disproved*, with the reason."
+    "where a start takes under a minute), paired where pairs exist. Their 95 % interval (Student's t) has to exclude "
+    "zero after Holm's correction over the claims of the experiment, at the paper's setting or at one that the verdict "
+    "names as ours. Otherwise the claim is *open*. A claim about several cases is confirmed by all of them together, "
+    "and refuted by one, at a level divided by their number; a claim that there is such a case is confirmed by one, "
+    "and refuted by all. A statement that the paper does not make is judged by the same test, and is *new*, *not borne "
+    "out* or open, never refuted. A statement without chance in it (a closed form, an identity, a bound, a "
+    "counterexample) needs no starts: it is *proved* or *disproved*, with the reason."
 )
 LEVEL = 0.05
 MINUTE = 60.0

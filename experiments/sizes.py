@@ -54,17 +54,18 @@ def page(results, records):
     values, pushes = ("\n".join(tables(results, records, measure)) for measure in ("value", "push"))
     return f"""# How large objectives are
 
-`python experiments/sizes.py` writes this page and `results/sizes.json`. Points are uniform, or clumped around one
-direction (power spherical, kappa 100); cells are empty where pairs are too many for this program.
+`python experiments/sizes.py` writes this page and `results/sizes.json`. Use it to carry a [weight](weights.md) from one
+objective to another. Points are uniform, or clumped around one direction (power spherical, kappa 100); cells are empty
+where there are too many pairs for this program.
 
 ## Values
 
 {values}
 ## Gradients
 
-The norm of the gradient by a row, root mean square over rows, times n: what a row feels at weight one. All objectives
-are means over rows, so it does not grow with n where the points are clumped. The closer points are to uniform, the less
-is left to do: kernels and circles feel that, nearest neighbours do not. `Lloyd` moves only the rows whose cells were
+The norm of the gradient of a row, root mean square over rows, times n: what a row feels at weight one. All objectives
+are means over rows, so this does not grow with n where the points are clumped. The closer points are to uniform, the
+less is left to do: kernels and circles notice, nearest neighbours do not. `Lloyd` moves only the rows whose cells were
 sampled.
 
 {pushes}"""

@@ -19,10 +19,10 @@ from _verdicts import RULE
 
 ROOT = Path(__file__).parents[1]
 SOURCE = (
-    "What is said here of what the authors ran is read from their public code, "
+    "What we say about the authors' runs comes from their public code, "
     "[ltl-uva/ledoh-torch](https://github.com/ltl-uva/ledoh-torch) at commit 882a1c1: the loop, its batches, "
     "optimisers and measures in `examples/bench/bench_simple.py`, the rows of the figure of 24 points in "
-    "`examples/bench/plot_tammes.py`, kernels in `ledoh_torch/pairwise_dispersion.py`, SSW in `ledoh_torch/ssw.py`."
+    "`examples/bench/plot_tammes.py`, the kernels in `ledoh_torch/pairwise_dispersion.py`, SSW in `ledoh_torch/ssw.py`."
 )
 NAMES = {
     "tammes": "Tammes problem",
@@ -64,17 +64,19 @@ PARTS = {
 OPENING = """# Experiments
 
 Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), one script each,
-its image classification, and its [machine translation](translation/README.md), on the public interface alone. `--quick`
-takes seconds and writes to `results/quick`; without it a script runs the paper's setting and writes `results/NAME.json`
-(configuration, versions, every number) and its figures. Runs that a file holds already are not run again, so a script
-that was stopped goes on where it was; `--minutes 5` stops it after about that long, and `--jobs 2` has two runs at a
-time. `--seeds`, `--steps` and the other options ask for less than the paper's setting, which the file then says. Images
-and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/` under the
-current one; what is missing is said with where it is to be had.
+with its image classification and its [machine translation](translation/README.md), through the public interface alone.
+
+- `--quick` takes seconds and writes to `results/quick`. Without it a script runs the paper's setting and writes
+  `results/NAME.json` (configuration, versions, every number) and its figures. `make reproduce` runs all quick ones.
+- Runs that a file already holds are not repeated, so a script that was stopped continues where it was. `--minutes 5`
+  stops it after about that long, and `--jobs 2` runs two at a time.
+- `--seeds`, `--steps` and the other options ask for less than the paper's setting; the file then says so.
+- Images and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/`
+  under the current one. If something is missing, the message says where to get it.
 
 `weights.py`, `sizes.py` and `repair.py` answer questions that the paper does not ask, and write pages of their own:
-[Which weight](../docs/weights.md), [Which repair](../docs/repair.md). `make reproduce` runs all quick ones. `python
-experiments/table.py` writes this page and the documentation's from the files: no number in them is typed.
+[Which weight](../docs/weights.md), [How large objectives are](../docs/sizes.md), [Which repair](../docs/repair.md).
+`python experiments/table.py` writes this page and those of the documentation from the files: no number is typed.
 """
 
 
@@ -171,8 +173,8 @@ def page(found):
     lines = [
         "# Results",
         "",
-        "What the experiments found; `experiments/README.md` has the commands, and [What we found](findings.md) the",
-        f"short version. {versions(found)}",
+        "What the experiments found, in full. [What we found](findings.md) is the short version;",
+        f"`experiments/README.md` has the commands. {versions(found)}",
         "",
         SOURCE,
         "",
@@ -203,14 +205,15 @@ def findings(found):
     lines = [
         "# What we found",
         "",
-        'Of the claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), on two cores.',
-        f"[Results](results.md) has all of them, with every interval. {counts(found)}",
+        'We tested the claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025) on two cores.',
+        f"{counts(found)} This page has the most important; [Results](results.md) has all, with every interval, and",
+        "the rule by which they are judged is at the end.",
         "",
     ]
     for part, verdicts in PARTS.items():
         every = [(name, one) for name, data in found.items() for one in data["findings"] if one["verdict"] in verdicts]
         chosen = [(name, one) for name, one in every if one["headline"]]
-        lines += [f"## {part}", "", f"{len(chosen)} of {len(every)}; the others are in [Results](results.md).", ""]
+        lines += [f"## {part}", "", f"{len(chosen)} of {len(every)}:", ""]
         for name, one in chosen:
             lines += [f"- {sentence(one)} ([{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`)"]
         lines += [""]
@@ -228,7 +231,7 @@ def sentence(finding):
 
 def counts(found):
     verdicts = [one["verdict"] for data in found.values() for one in data["findings"]]
-    return "Of {} statements {}.".format(
+    return "Of {} statements, {}.".format(
         len(verdicts), ", ".join(f"{verdicts.count(name)} are {name}" for name in HEADINGS if name in verdicts)
     )
 

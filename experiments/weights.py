@@ -220,10 +220,10 @@ def page(results, summary):
     parts = [
         f"""# Weights tried in three trainings
 
-Differences to the same training without a term, paired over {results["seeds"]} seeds, with 95 % intervals: a score
-below zero is better, a variance above zero more dispersed. `python experiments/weights.py` runs it and writes this
-page, `results/weights.json` and the figure, whose grey bands are the deviation of the score over seeds.
-[Which weight](weights.md) says what follows.
+[Which weight](weights.md) says what follows from these numbers. They are differences to the same training without a
+term, paired over {results["seeds"]} seeds, with 95 % intervals: a score below zero is better, a variance above zero is
+more dispersed. `python experiments/weights.py` runs it and writes this page, `results/weights.json` and the figure,
+whose grey bands are the deviation of the score over seeds.
 
 ![Change of the score and of the spherical variance by weight, in three trainings](../results/weights.png)
 """
@@ -253,8 +253,9 @@ variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
     parts.append(
         f"""## Tables of other sizes
 
-The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights, in bold: beyond
-{LARGE:,} rows times √({LARGE:,} / rows), but for `Sliced`; beside them the weights without the root.
+The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights, in bold. Beyond
+{LARGE:,} rows these are multiplied by √({LARGE:,} / rows), except for `Sliced`; the rows beside them have the weights
+without the root.
 {deviations(summary)}
 
 {table}

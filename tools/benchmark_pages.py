@@ -42,9 +42,9 @@ def steps():
     return f"""## A step of training
 
 `make bench`: a table of {found["n"]:,} points in {found["d"]} dimensions, batches of {found["batch"]} where the row has
-them, milliseconds of objective + optimiser. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam, in a
-process that keeps its pages, where it is at its best; the last column is the ratio to it as it comes. Lazy rows have
-sparse gradients; the peer beside them is the dense one. The quietest third of the steps counts.
+them, milliseconds of objective + optimiser. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam, at its
+best: in a process whose allocator keeps its pages. The last column is the ratio to the peer by default. Lazy rows have
+sparse gradients, and are compared with the dense peer. The quietest third of the steps counts.
 The machine multiplies thin matrices at {limits["sgemm_gflops"]:.0f} GFLOP/s and copies a table, in its cache, at
 {limits["copy_gbytes"]:.0f} GB/s.
 
@@ -61,8 +61,8 @@ def dispersing(found):
         rows.append([name, f"{row['steps']:,}", f"{mean:.2f}", f"{peer:.2f}", f"{peer / mean:.1f}"])
     return f"""
 
-A whole call of `disperse` on the same table, with the records that it makes by itself, divided by its steps, beside the
-peer's step above, which measures nothing:
+A whole call of `disperse` on the same table, with the records that it keeps by itself, divided by its number of steps.
+The peer is its step above, which records nothing:
 
 {table(["row", "steps", "ours, ms a step", "peer, ms", "ratio"], rows)}"""
 
@@ -107,8 +107,8 @@ def reference():
     return f"""## Without compiled loops
 
 `python benchmarks/reference.py`: value and gradient from raw embeddings with the compiled loops off, which is what a
-GPU, `torch.compile` and a plain install run, beside ten lines of textbook torch. All ratios are ours over the
-textbook's: below one is less. Alone, with a queue of a quarter as many rows (`against=`), and with a boolean mask
+GPU without Triton and an install without a compiler run, beside ten lines of textbook torch. Ratios are ours over the
+textbook's: below one is better. Alone, with a queue of a quarter as many rows (`against=`), and with a boolean mask
 (`weight=`). Time (threads: {found["threads"]}):
 
 {table(head, times)}
@@ -131,8 +131,8 @@ def accuracy():
             tables = [f"Gradient:\n\n{errors(found[kind], 'gradient')}", f"Value:\n\n{errors(found[kind], 'value')}"]
             parts += [f"## {title}", *tables]
     option = " and `--native`" if "native" in found else ""
-    how = f"""`python benchmarks/accuracy.py`{option}: {found["n"]} points in 64 and in 3 dimensions, of which the worse
-counts; {found["pairs"]} near pairs."""
+    how = f"""`python benchmarks/accuracy.py`{option}: {found["n"]} points in 64 and in 3 dimensions, the worse of
+the two; {found["pairs"]} near pairs."""
     return "\n\n".join([how, *parts])
 
 
@@ -190,12 +190,12 @@ def scaling():
         rows.append([name, f"n^{found['exponents'][name]:.2f}", f"{int(largest):,}", f"{times[largest]:.3g} s"])
     return f"""## Up to a million rows
 
-`python benchmarks/scaling.py`: cost against the number of points in {found["d"]} dimensions, exponents fitted from
-ten thousand on.
+`python benchmarks/scaling.py`: cost against the number of points in {found["d"]} dimensions, with exponents fitted from
+ten thousand points on.
 
 {table(["part", "cost", "largest n", "time there"], rows)}
 
-![cost against n](images/scaling.png)"""
+![Seconds against the number of points, both on logarithmic axes](images/scaling.png)"""
 
 
 def race():
@@ -215,8 +215,8 @@ def race():
 `python benchmarks/race.py --steps {found["steps"]} --rows {chosen}`: {found["n"]:,} points in {found["d"]} dimensions
 from a power spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate
 ({found["lr"]:g}) on both sides. Time and steps until the spherical variance is {found["spread"]}, and until the
-smallest angle, which is looked at less often, is the one the peer ends with. The last column is the mean of all steps,
-undisturbed or not.
+smallest angle, which is measured less often, is the one the peer ends with. The last column is the mean over all
+steps, disturbed ones too: ours and the peer's.
 
 {table(["row", "spread: ours", "spread: peer", "the peer's angle", "reached: ours", "reached: peer", "ms"], rows)}"""
 
@@ -271,9 +271,10 @@ def code_moves():
     return f"""## What each part of the search finds
 
 `python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, and the moves without each, for that
-much processor time. The difference of the best angle to that of the catalogue in degrees, 0 where it is as good. Moves
-go on from the best of eight random starts, and begin anew after a hundred in vain; orbits are moved within the symmetry
-of a random group; the overlap is reduced by a walk. One run of each: a difference between two rows may be chance.
+much processor time. A cell is the difference of the best angle to that of the catalogue in degrees, 0 where it is as
+good. Moves start from the best of eight random starts, and again after a hundred in vain; orbits are moved within the
+symmetry of a random group; the overlap is reduced by a walk. One run of each: a difference between two rows may be
+chance.
 
 {table(["part", *sizes], rows)}"""
 
@@ -292,8 +293,8 @@ def code_minute():
     return f"""## The catalogue's angles from scratch in a minute
 
 `python benchmarks/code_minute.py`: a search of at most {found["seconds"]:g} seconds on {found["threads"]} threads, seed
-{found["seed"]}, without closed forms and without the catalogue, for sizes fixed in advance; the angle is reached if it
-is that of the catalogue to 1e-8 degrees. In many dimensions this says as much about the catalogue as about the search.
+{found["seed"]}, without closed forms and without the catalogue, for sizes fixed in advance. The angle is reached if it
+is within 1e-8 degrees of the catalogue's. In many dimensions this says as much about the catalogue as about the search.
 
 {table(head, rows)}"""
 
@@ -364,12 +365,12 @@ def owner():
 
 `python benchmarks/owner.py`: `unclump measure` on files of clustered rows with two pairs of equal rows and one of near
 duplicates, all of which it found. Memory is the peak of the process: its own, and with the pages of the file that it
-maps. Of larger tables than 1.5e12 / d pairs, neighbours are searched for a sample of rows in the whole table.
+maps. Above 1.5e12 / d pairs, only the neighbours of a sample of rows are searched for, in the whole table.
 
 {table(["file", "time", "own memory", "with the file's pages", "file", "rows searched for"], rows)}
 
-What a sample gives beside all rows, with its 95 percent interval, angles in degrees. The share of the largest hub is
-that of the row which one half of the sample chose, judged by the other. All else is of the whole table in both: the
+What a sample gives beside all rows, with its 95 percent interval, angles in degrees. One half of the sample chooses the
+largest hub, the other half measures its share. Everything else is of the whole table in both: the
 largest difference of a rank, a variance or a cosine is {differences:.1g}, and the same rows are equal or near
 duplicates.
 
@@ -421,23 +422,24 @@ singular value decomposition.
 
 ## False alarms
 
-{summary["harmless"]} tables without a planted fault: the four, halves of 8,000 of their rows, rotated, with other
-norms, in float16, in another order, and uniform, Gaussian and clustered points. {true} times the verdict named what the
-table has by itself, above: norms that carry the frequency. False alarms: {len(alarms)} ({listed}).
+{summary["harmless"]} tables have no planted fault: the four as they are, as halves of 8,000 of their rows, rotated,
+with other norms, in float16, and in another order; and uniform, Gaussian and clustered points. {true} times the verdict
+named what the table itself has, above: norms that carry the frequency. False alarms: {len(alarms)} ({listed}).
 
 ## Hits
 
-A fault is planted into 4,000 rows of each of the {tables} tables (of counts with unit norms) at five strengths; a cell
-says in how many the verdict named it. The strengths: rows without a direction; rows that are copies; ten copies turned
-by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, the others having a
-fiftieth of their deviation; the mean cosine; the share of the rows that are turned to one direction, with twelve rows
-around it; constant dimensions; the correlation of norm and row number. Strengths on the near side of a threshold are
-meant to pass: 3 degrees; 70 percent of the axes; a mean cosine of 0.2 and 0.4; hubs of 2 and 5 percent, which are among
-the nearest of fewer rows than these; one or two dimensions of 384; a correlation of 0.3 and 0.6.
+A fault is planted into 4,000 rows of each of the {tables} tables (counts with unit norms) at five strengths; a cell
+says in how many of them the verdict named it. The strengths, row by row: rows without a direction; copies; ten copies
+turned by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, while the
+others keep a fiftieth of their deviation; the mean cosine; the share of the rows that are turned towards one direction,
+with twelve rows around it; constant dimensions; the correlation of norm and row number. Strengths on the harmless side
+of a threshold are meant to pass: 3 degrees; 70 percent of the axes; a mean cosine of 0.2 and 0.4; hubs of 2 and 5
+percent, which end up among the nearest of fewer rows than that; one or two dimensions of 384; a correlation of 0.3 and
+0.6.
 
 {table(["fault", "1", "2", "3", "4", "5"], hits)}
 
-Beside the planted fault it named: {beside or "nothing"}.
+Besides the planted faults it named: {beside or "nothing"}.
 
 ## Where the thresholds come from
 
@@ -474,27 +476,27 @@ def origins(whole):
 SPEED = """# How fast it is
 
 Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`, on two cores, without a GPU.
-Where there is a peer, a speed is a ratio to it in the same run; steps and whole tables are the best of several turns,
-in which the machine was least disturbed, all else is one run. MHE is `Energy`, MM is `MaxMin`."""
+Where there is a peer, the ratio is to it in the same run. Steps and whole tables are the best of several turns, when
+the machine was least disturbed; everything else is one run. MHE is `Energy`, MM is `MaxMin`."""
 
 PRECISION = """# How precise it is
 
-Written by `python tools/benchmark_pages.py` from what `benchmarks/accuracy.py` wrote to `results/`. Relative errors of
-float32 beside float64 of the very same points: generic ones; with a few pairs as near as the column says; all within
-a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the difference over the
-norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or not finite.
+Written by `python tools/benchmark_pages.py` from what `benchmarks/accuracy.py` wrote to `results/`. These are relative
+errors of float32, compared with float64 on the very same points: generic ones; with a few pairs as near as the column
+says; all within a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the
+difference over the norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or
+not finite.
 
-Unit rows that are stored in float32 are rounded, by about 6e-8. The direction between two of them that are θ apart is
-then known to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
+**Near pairs.** Unit rows stored in float32 are rounded by about 6e-8. The direction between two of them that are θ
+apart is therefore known only to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
 
-Without compiled loops an objective selects the nearest neighbour by one product in float32, and measures it by
-differences: of several neighbours whose squared chords differ by less than about 2e-7 any may be the one. The compiled
-loops and all measures look at more.
+**Ties.** Without compiled loops an objective selects the nearest neighbour by one product in float32, and measures it
+by differences. Of several neighbours whose squared chords differ by less than about 2e-7, it may take any. The compiled
+loops and all measures look at more candidates.
 
-Errors of order one have two causes: pairs within the precision of float32, which are taken to be further apart than
-they are, so that they separate; and gradients that are not determined in float64 either: of a determinant that
-vanishes (LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is
-zero."""
+**Errors of order one** have two causes. Pairs within the precision of float32 are taken to be farther apart than they
+are, so that they separate. And some gradients are not determined in float64 either: of a determinant that vanishes
+(LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is zero."""
 
 VERDICT = """# How the verdict was calibrated
 
@@ -503,8 +505,8 @@ are in [Tables](tables.md)."""
 
 CODES = """# Codes that were found
 
-Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`: searches from scratch,
-without closed forms, without the catalogue."""
+Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`. All searches here start from
+scratch, without closed forms and without the catalogue."""
 
 
 def pages():

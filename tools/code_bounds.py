@@ -16,17 +16,17 @@ PAGE = Path(__file__).parent.parent / "docs/code_bounds.md"
 INTRODUCTION = r"""# Three-point bounds
 
 Written by `python tools/code_bounds.py` from `three_point.json`, a table of the package. How far apart n points can be
-is bounded by what the cosines of all pairs satisfy (Delsarte's linear program), better by what those of all triples do:
-[Bachoc and Vallentin](https://doi.org/10.1090/S0894-0347-07-00589-9)'s semidefinite program. It takes too long for a
-call. `python tools/three_point D N` solves it for one size and adds a line to the table.
+is bounded by conditions on the cosines of all pairs (Delsarte's linear program), and better by conditions on those of
+all triples: the semidefinite program of [Bachoc and Vallentin](https://doi.org/10.1090/S0894-0347-07-00589-9). It takes
+too long to solve at every call. `python tools/three_point D N` solves it for one size and adds a line to the table.
 
-**Each line is proved.** The solver works in floating point, and nothing that it says is believed: its solution is
-rounded to fractions, which are positive semidefinite by construction, and the inequalities between polynomials are
-proved from them in exact arithmetic; what rounding left over, the slack, is computed exactly and counted against the
-bound. The argument is written out in `tools/three_point/proof.py`. The certificates are not stored: the command finds
-one again. The bounds are not the best that the method can give: higher degrees are better, and slower.
+**Each line is proved.** The solver works in floating point and is not trusted. Its solution is rounded to fractions,
+which are positive semidefinite by construction, and the inequalities between polynomials are proved from them in exact
+arithmetic. What rounding leaves over, the slack, is computed exactly and counted against the bound.
+`tools/three_point/proof.py` has the argument. The certificates are not stored: the command finds one again. The bounds
+are not the best that the method can give: higher degrees are better, and slower.
 
-A bound for n points holds for more as well. Angles are in degrees; *without* is the best of all other bounds."""
+A bound for n points also holds for more. Angles are in degrees; *without* is the best of all other bounds."""
 
 HEAD = """| d | n | without | | three-point | lower by | degree | slack |
 | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |"""

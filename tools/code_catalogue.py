@@ -16,11 +16,11 @@ PAGE = Path(__file__).parent.parent / "docs/code_catalogue.md"
 
 INTRODUCTION = """# The catalogue
 
-Written by `python tools/code_catalogue.py` from the coordinates that the package ships: the smallest angle, no more
-than which an upper bound allows, both in degrees; the pairs in contact, and the points that nothing holds in place; the
-symmetry group of the others, in three dimensions by its name; the day the entry was last improved, where it was written
-down; and the command, which other machines and versions need not end at the same code. Sizes with a
-[closed form](codes.md) are not listed: they need no entry. `unclump code N D --improve` searches for better ones."""
+Written by `python tools/code_catalogue.py` from the coordinates that the package ships. The columns: the smallest
+angle, and the most that it could be, both in degrees; the pairs in contact; the rattlers, which nothing holds in place;
+the symmetry group of the other points, in three dimensions by its name; the day the entry was last improved, if it was
+noted; and the command that found it, which may end at another code on other machines and versions. Sizes with a
+[closed form](codes.md) need no entry, and are not listed. `unclump code N D --improve` searches for better codes."""
 
 HEAD = """| n | angle | upper bound | contacts | rattlers | symmetry | improved | command |
 | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |"""

@@ -17,8 +17,8 @@ PAGE = Path(__file__).parent.parent / "docs/code_records.md"
 
 INTRODUCTION = """# Beside published angles
 
-Written by `python tools/code_records.py`. `unclump code N D` gives the best that is known *to this catalogue*. In three
-dimensions the package has the best angles that were found published for 4 to 130 points, by
+Written by `python tools/code_records.py`. `unclump code N D` gives the best code that *this package* knows. In three
+dimensions it also has the best published angles that we found for 4 to 130 points, by
 [Hardin, Sloane and Smith](http://neilsloane.com/packings/), by Lai, Yue, Hao, Glover and Lü (Computers and Operations
 Research, 2023), and by Kuznetsov and Sahinidis (2026), and says with every code which is better. Angles are in degrees,
 computed from the coordinates with fifty digits; a difference of up to 1e-8 beyond the last published digit counts as
@@ -61,7 +61,7 @@ Of {len(words)} sizes {len(of["equal"])} are equal, {len(of["better"])} are bett
 
 ## Candidate records
 
-Better than what was found published. Whether they are records is for a person to check against the live tables; the
+Better than any published angle that we found. Whether they are records has to be checked against the live tables; the
 coordinates are below.
 
 {table([lines[n] for n in of["better"]])}
