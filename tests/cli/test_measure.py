@@ -72,7 +72,11 @@ def test_json_holds_the_same_in_plain_ascii(planted, capsys):
     assert said["duplicates"][0]["names"] == ["word5", "\x1b]0;owned\x07<script>alert(1)</script>"]
     assert [bad["row"] for bad in said["bad_rows"]] == [40, 41]
     table = uc.load(planted)
-    assert {**uc.health(table.points, names=table.names).to_dict(), "file": said["file"], "notes": []} == said
+    expected = uc.health(table.points, names=table.names).to_dict() | {"file": said["file"], "notes": []}
+    assert expected["verdict"].pop("commands") == ["unclump spread FILE --duplicates-only -o OUT"]
+    (command,) = said["verdict"].pop("commands")
+    assert command.startswith(f"unclump spread {planted} --duplicates-only -o ")
+    assert said == expected
 
 
 def test_names_and_tensor_are_chosen(tmp_path, capsys):
@@ -178,6 +182,19 @@ def run_advice(out):
     for command in commands:
         assert main([*shlex.split(command)[1:], "--quiet"]) == 0
     return commands
+
+
+def test_advice_in_json_is_a_command_that_runs(tmp_path, points, capsys):
+    x = points(60, 12)
+    x[5] = x[30]
+    np.save(tmp_path / "my table.npy", x.numpy())
+    (command,) = json.loads(run(capsys, tmp_path / "my table.npy", "--json"))["verdict"]["commands"]
+    assert main([*shlex.split(command)[1:], "--quiet"]) == 0
+    assert uc.health(uc.load(tmp_path / "my table-better.npy").points).verdict.is_healthy
+    capsys.readouterr()
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "my table.npy"), "-o", str(page), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["health"]["verdict"]["commands"] == [command]
 
 
 def test_advice_reads_the_table_as_it_was_read(tmp_path, points, monkeypatch, capsys):

@@ -74,6 +74,7 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
 
     import torch
 
+    from unclump._text import escape_unprintable
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
     from unclump.tables.health import health
@@ -99,11 +100,15 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     if processes.is_first:
         if args.save is not None:
             result.save(args.save)
+        commands = _commands(result, share.tables, args)
         if args.json:
             files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-            print(json.dumps(files | result.to_dict() | {"notes": share.notes}, indent=1, allow_nan=False))
+            said = files | result.to_dict() | {"notes": share.notes}
+            said["verdict"]["commands"] = commands
+            print(json.dumps(said, indent=1, allow_nan=False))
         else:
-            print("\n".join([str(result), *share.notes, *_advice(result, share.tables, args)]))
+            advice = [f"try: {escape_unprintable(command)}" for command in commands]
+            print("\n".join([str(result), *share.notes, *advice]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
@@ -135,15 +140,13 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
-def _advice(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
-    """Lines with the commands that help; none for shards, which they do not take."""
-    from unclump._text import escape_unprintable
+def _commands(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
+    """The commands that help; none for shards, which they do not take."""
     from unclump.cli._tables import paths_of
 
     if len(args.files) > 1 or not tables:
         return []
-    commands = result.verdict.commands_for(paths_of(args.files[0], tables[0], args))
-    return [f"try: {escape_unprintable(command)}" for command in commands]
+    return result.verdict.commands_for(paths_of(args.files[0], tables[0], args))
 
 
 def _parse_faults(text: str | None) -> set[str]:

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +67,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._text import sanitise
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import load_table
+    from unclump.cli._tables import load_table, paths_of, shows_progress
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> None:
     habits: dict[str, Any] = {
         "generator": torch.Generator().manual_seed(args.seed),
         "device": device,
-        "progress": not args.quiet and sys.stderr.isatty(),
+        "progress": shows_progress(args),
     }
     if args.saved is not None:
         measured = Health.load(args.saved, names=tables[0].names)
@@ -104,7 +103,9 @@ def run(args: argparse.Namespace) -> None:
     notes = [note for path, table in zip(inputs, tables, strict=True) for note in _notes(path, table, len(tables))]
     if args.json:
         files = {"files": list(map(str, inputs)), "output": str(output)}
-        print(json.dumps(files | {"health": measured.to_dict(), "notes": notes}, indent=1, allow_nan=False))
+        said = measured.to_dict()
+        said["verdict"]["commands"] = measured.verdict.commands_for(paths_of(args.file, tables[0], args))
+        print(json.dumps(files | {"health": said, "notes": notes}, indent=1, allow_nan=False))
     elif not args.quiet:
         for note in notes:
             print(note)

@@ -54,9 +54,7 @@ def candidates(hashes: UInt32[np.ndarray, "n columns"]) -> Int[Tensor, "pairs 2"
     return torch.from_numpy(np.unique(np.concatenate(pairs), axis=0))
 
 
-def _pairs_of_equal(
-    hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, " n"]
-) -> Int[np.ndarray, "pairs 2"]:
+def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 2"]:
     """Pairs of rows with the same hash: all of a few, else each with the first and with the next few of the line."""
     order = np.argsort((hashes.astype(np.uint64) << np.uint64(_BITS)) | place, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], hashes[order][1:] != hashes[order][:-1]]))
