@@ -335,7 +335,7 @@ def test_what_takes_long_is_announced_before_it_begins(tmp_path, points, monkeyp
     np.save(tmp_path / "table.npy", points(500, 8).numpy())
     assert main(["measure", str(tmp_path / "table.npy"), "--sample", "100"]) == 0
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("unclump.cli.measure._SILENT", 0)
+    monkeypatch.setattr("unclump.cli._estimate._SILENT", 0)
     monkeypatch.setattr("unclump.tables.health.survey", None)  # nothing is measured after it
     for options, says in ((["--sample", "100"], "100 sampled rows"), (["--exact"], "all rows"), ([], "all rows")):
         assert main(["measure", str(tmp_path / "table.npy"), *options]) == 2

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
-_SILENT = 1e11  # multiplications of a few seconds, which are not announced
-
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
     "Duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, beside the "
@@ -75,6 +73,7 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     import torch
 
     from unclump._text import escape_unprintable
+    from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
     from unclump.tables.health import health
@@ -85,7 +84,14 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     frequencies = processes.all_or_none(lambda: _read_frequencies(args.frequencies, share.total))
     is_quiet = args.quiet or not processes.is_first
     if not is_quiet:
-        _announce(share.total, share.parts[0].shape[1], args, processes.size)
+        announce(
+            share.total,
+            share.parts[0].shape[1],
+            changed_by="--sample or --exact",
+            exact=args.exact,
+            sample=args.sample,
+            processes=processes.size,
+        )
     result = health(
         share.parts,
         names=share.names,
@@ -119,25 +125,6 @@ def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
 
     if args.save is not None and processes.is_first:
         check_health_target(args.save)
-
-
-def _announce(n: int, d: int, args: argparse.Namespace, processes: int) -> None:
-    """Say on stderr what a measurement of more than a few seconds will take, before it begins."""
-    from unclump.tables.plan import make_plan
-
-    plan = make_plan(n, d, exact=args.exact, sample=args.sample)
-    if plan.searched * n * d < _SILENT:
-        return
-    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which --sample or --exact changes"
-    costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
-    print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
 
 
 def _commands(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:

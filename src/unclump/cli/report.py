@@ -66,6 +66,7 @@ def run(args: argparse.Namespace) -> None:
     import torch
 
     from unclump._text import sanitise
+    from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._tables import load_table, paths_of, shows_progress
     from unclump.report import report
@@ -86,6 +87,9 @@ def run(args: argparse.Namespace) -> None:
         "device": device,
         "progress": shows_progress(args),
     }
+    for table in tables if args.saved is None else tables[1:]:
+        if not args.quiet:
+            announce(*table.points.shape, changed_by="--from, with what measure --exact --save wrote,")
     if args.saved is not None:
         measured = Health.load(args.saved, names=tables[0].names)
     else:
