@@ -374,6 +374,7 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     whole, parts = (json.loads(run(capsys, *files, "--json")) for files in ([tmp_path / "whole.npy"], shards))
     assert parts.pop("files") == list(map(str, shards))
     assert whole.pop("file") == str(tmp_path / "whole.npy")
+    assert [len(one["verdict"].pop("commands")) for one in (whole, parts)] == [1, 0]  # none takes shards
     assert whole == parts
     assert parts["duplicates"][0]["rows"] == [4, 80]
     assert "try: " not in run(capsys, *shards)
