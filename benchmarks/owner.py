@@ -5,11 +5,12 @@
 Files of clustered rows that lean to one direction, with two pairs of equal rows and one of near duplicates, are written
 into the folder, measured by the command line in a process of its own, and deleted. Memory is the peak of that process:
 its own, and with the pages of the file that it maps. A size that --output has already is measured again only if it is
-in --sizes.
+in --sizes. `--compare` compares samples with all rows, and the search for near duplicates with FAISS.
 """
 
 import argparse
 import json
+import math
 import os
 import platform
 import subprocess
@@ -22,11 +23,16 @@ import numpy as np
 import torch
 
 import unclump as uc
+from unclump.geometry.sphere import tangent
+from unclump.tables.sign_hashes import SignHash, candidates
 
 ROOT = Path(__file__).parent.parent
 SIZES = "341000x100xfloat32,1000000x384xfloat16,10000000x128xfloat16"
 BOTH = 60_000, 100, 6_000  # rows and dimensions of which all are measured, and a sample of so many
 FIGURES = ("median_nearest_angle", "mean_nearest_angle", "cone_angle", "hubness", "largest_hub")
+NEAR = 341_000, 100, 1_000_000, 3  # rows and dimensions of tables with planted near duplicates
+PLANTED, FRACTIONS = 500, (0.1, 0.5, 1.0)  # pairs, and their angles beside that of near duplicates
+CONES = (0.5, 0.9)  # mean cosines
 SHARED = ("spherical_variance", "effective_rank", "centred_rank", "rankme", "isoscore", "mean_cosine")
 _CHUNK = 50_000
 
@@ -97,6 +103,60 @@ def compare(x, sample):
     }
 
 
+def near_tables(folder):
+    """Clustered rows as they are and in cones, and rows in few dimensions."""
+    n, d, many, few = NEAR
+    write_table(folder / "near.npy", n, d, "float32")
+    unit = uc.project(torch.from_numpy(np.load(folder / "near.npy")).double())
+    unit = uc.project(unit - unit.mean(dim=0))
+    yield "clustered rows", unit
+    axis = uc.project(torch.ones(1, d, dtype=torch.float64))
+    for cosine in CONES:
+        yield f"the same in a cone, mean cosine {cosine}", uc.project(unit + math.sqrt(cosine / (1 - cosine)) * axis)
+    draw = torch.Generator().manual_seed(0)
+    yield "uniform rows", uc.project(torch.randn(many, few, generator=draw, dtype=torch.float64))
+
+
+def find_near(unit):
+    """What share of planted near duplicates hashes find, and FAISS where it is installed, in processor seconds."""
+    n, d = unit.shape
+    near, draw = uc.duplicate_angle(n, d), torch.Generator().manual_seed(1)
+    rows = torch.randperm(n, generator=draw)[: 2 * PLANTED * len(FRACTIONS)].view(len(FRACTIONS), 2, PLANTED)
+    x = unit.clone()
+    for fraction, (first, second) in zip(FRACTIONS, rows, strict=True):
+        side = uc.project(tangent(x[first], torch.randn(PLANTED, d, generator=draw, dtype=torch.float64)))
+        x[second] = uc.project(x[first] + math.tan(fraction * near) * side)
+    x = x.float()
+    result = {"n": n, "d": d, "near": near}
+    for name, search in {"hashes": _by_hashes, "faiss": _by_faiss}.items():
+        begin = time.process_time()
+        try:
+            pairs = search(x)
+        except ModuleNotFoundError:
+            continue
+        seconds, low, high = time.process_time() - begin, *rows.aminmax(dim=1)
+        found = torch.isin(low * n + high, pairs.amin(dim=1) * n + pairs.amax(dim=1)).double().mean(dim=1)
+        result[name] = {"seconds": round(seconds, 1), "found": found.tolist(), "measured_pairs": len(pairs)}
+    return result
+
+
+def _by_hashes(x):
+    return candidates(SignHash(x.double().mean(dim=0))(x))
+
+
+def _by_faiss(x):
+    """The nearest of every row, in the four nearest of 4 sqrt(n) cells."""
+    import faiss
+
+    index = faiss.index_factory(x.shape[1], f"IVF{int(4 * math.sqrt(len(x)))},Flat")
+    index.train(x.numpy())
+    index.add(x.numpy())
+    index.nprobe = 4
+    nearest = torch.from_numpy(index.search(x.numpy(), 2)[1])
+    rows = torch.arange(len(x)).unsqueeze(1)
+    return torch.cat([torch.cat([rows, other.unsqueeze(1)], dim=1) for other in nearest.unbind(dim=1)])
+
+
 def compared_tables(folder):
     """Tables of which both can be had: generated rows, and real words where they are at hand."""
     n, d, sample = BOTH
@@ -111,7 +171,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default=SIZES, help=f"separated by commas ({SIZES}); empty for none")
     parser.add_argument("--folder", type=Path, help="where the files are written (a temporary folder)")
-    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="samples with all rows")
+    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="samples, and hashes")
+    parser.add_argument(
+        "--near", action=argparse.BooleanOptionalAction, default=True, help="search for near duplicates"
+    )
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "owner.json")
     args = parser.parse_args()
     result = json.loads(args.output.read_text()) if args.output.exists() else {"files": {}}
@@ -125,6 +188,7 @@ def main():
             (folder / "table.npy").unlink()
         if args.compare:
             result["compared"] = {name: compare(x, sample) for name, x, sample in compared_tables(folder)}
+            result["near"] = {name: find_near(unit) for name, unit in near_tables(folder)}
     result |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "machine": platform.machine()}
     args.output.write_text(json.dumps(result, indent=1) + "\n")
 

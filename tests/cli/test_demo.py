@@ -61,6 +61,7 @@ def test_json_and_quiet(tmp_path, capsys):
     said = json.loads(out)
     assert said["files"]["report"] == str(tmp_path / "demo" / "report.html")
     assert Path(said["files"]["figure"]).read_bytes().startswith(b"\x89PNG")
-    assert said["measures"]["smallest angle"].keys() == {"before", "after"}
+    before, after = said["measures"]["before"], said["measures"]["after"]
+    assert 0 < 2 * before["min_angle_degrees"] < after["min_angle_degrees"] < 90  # numbers, not text
     assert main(["demo", "-o", str(tmp_path / "demo"), "--quiet"]) == 0
     assert (err, *capsys.readouterr()) == ("", "", "")

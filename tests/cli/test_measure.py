@@ -72,7 +72,11 @@ def test_json_holds_the_same_in_plain_ascii(planted, capsys):
     assert said["duplicates"][0]["names"] == ["word5", "\x1b]0;owned\x07<script>alert(1)</script>"]
     assert [bad["row"] for bad in said["bad_rows"]] == [40, 41]
     table = uc.load(planted)
-    assert {**uc.health(table.points, names=table.names).to_dict(), "file": said["file"], "notes": []} == said
+    expected = uc.health(table.points, names=table.names).to_dict() | {"file": said["file"], "notes": []}
+    assert expected["verdict"].pop("commands") == ["unclump spread FILE --duplicates-only -o OUT"]
+    (command,) = said["verdict"].pop("commands")
+    assert command.startswith(f"unclump spread {planted} --duplicates-only -o ")
+    assert said == expected
 
 
 def test_names_and_tensor_are_chosen(tmp_path, capsys):
@@ -178,6 +182,19 @@ def run_advice(out):
     for command in commands:
         assert main([*shlex.split(command)[1:], "--quiet"]) == 0
     return commands
+
+
+def test_advice_in_json_is_a_command_that_runs(tmp_path, points, capsys):
+    x = points(60, 12)
+    x[5] = x[30]
+    np.save(tmp_path / "my table.npy", x.numpy())
+    (command,) = json.loads(run(capsys, tmp_path / "my table.npy", "--json"))["verdict"]["commands"]
+    assert main([*shlex.split(command)[1:], "--quiet"]) == 0
+    assert uc.health(uc.load(tmp_path / "my table-better.npy").points).verdict.is_healthy
+    capsys.readouterr()
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "my table.npy"), "-o", str(page), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["health"]["verdict"]["commands"] == [command]
 
 
 def test_advice_reads_the_table_as_it_was_read(tmp_path, points, monkeypatch, capsys):
@@ -318,7 +335,7 @@ def test_what_takes_long_is_announced_before_it_begins(tmp_path, points, monkeyp
     np.save(tmp_path / "table.npy", points(500, 8).numpy())
     assert main(["measure", str(tmp_path / "table.npy"), "--sample", "100"]) == 0
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr("unclump.cli.measure._SILENT", 0)
+    monkeypatch.setattr("unclump.cli._estimate._SILENT", 0)
     monkeypatch.setattr("unclump.tables.health.survey", None)  # nothing is measured after it
     for options, says in ((["--sample", "100"], "100 sampled rows"), (["--exact"], "all rows"), ([], "all rows")):
         assert main(["measure", str(tmp_path / "table.npy"), *options]) == 2
@@ -357,6 +374,7 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     whole, parts = (json.loads(run(capsys, *files, "--json")) for files in ([tmp_path / "whole.npy"], shards))
     assert parts.pop("files") == list(map(str, shards))
     assert whole.pop("file") == str(tmp_path / "whole.npy")
+    assert [len(one["verdict"].pop("commands")) for one in (whole, parts)] == [1, 0]  # none takes shards
     assert whole == parts
     assert parts["duplicates"][0]["rows"] == [4, 80]
     assert "try: " not in run(capsys, *shards)

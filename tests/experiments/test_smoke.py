@@ -74,6 +74,13 @@ def test_pages_say_what_the_results_say():
     importlib.import_module("table").main(["--check"])
 
 
+def test_the_page_of_repairs_says_what_its_results_say():
+    repair = importlib.import_module("repair")
+    found = json.loads((FOLDER.parent / "results" / "repair.json").read_text())
+    assert repair.section(found["configuration"], found["summary"]) in repair.PAGE.read_text()
+    assert not any(one["worse_than_leaving"] for one in found["summary"]["judged"])
+
+
 def test_only_the_public_interface_is_used():
     for path in FOLDER.rglob("*.py"):
         text = path.read_text()

@@ -76,6 +76,15 @@ def test_notes_on_both_tables_are_printed(folder, capsys):
     assert json.loads(capsys.readouterr().out)["notes"] == [f"before.csv: {note}"]
 
 
+def test_a_measurement_that_takes_long_is_announced_unless_it_was_saved(folder, monkeypatch, capsys):
+    monkeypatch.setattr("unclump.cli._estimate._SILENT", 0)
+    assert main(["measure", "plain.npy", "--save", "plain.health", "--quiet"]) == 0
+    for arguments, lines in ([], 1), (["plain.npy"], 2), (["--from", "plain.health"], 0), (["--quiet"], 0):
+        capsys.readouterr()
+        assert main(["report", "plain.npy", *arguments, "-o", "page.html"]) == 0
+        assert capsys.readouterr().err.count("beside the file; neighbours of all rows\n") == lines
+
+
 def test_names_may_come_from_another_file(folder, capsys):
     (folder / "names.txt").write_text("\n".join(f"other-{k}" for k in range(30)))
     assert main(["report", "plain.npy", "--names", "names.txt", "-o", "page.html"]) == 0

@@ -125,6 +125,29 @@ def test_it_can_be_read_without_seeing_it(name, reports, visit):
     )
 
 
+def test_a_wide_screen_has_all_controls_of_the_map_in_one_line(reports, visit):
+    page = visit(reports["labels"], viewport={"width": 1200, "height": 900}).page
+    page.locator("#colour").evaluate("select => select.append(new Option('a long label '.repeat(9)))")
+    page.locator("#layout").evaluate(
+        """select => {
+            select.replaceChildren(new Option("UMAP (neighbours together)"));
+            select.closest(".field").hidden = false;
+            document.getElementById("axes").hidden = true;
+        }"""
+    )
+    fields = page.locator(".controls .field:visible")
+    boxes = [fields.nth(k).bounding_box() for k in range(fields.count())]
+    assert len(boxes) == 3
+    assert len({box["y"] for box in boxes}) == 1
+
+
+def test_dragging_a_globe_is_said_to_turn_it_and_nothing_else(reports):
+    page = reports["globe"].read_text(encoding="utf-8")
+    assert "Drag the globe or use the arrow keys to turn it. Click a dot" in page
+    assert "drag to move" not in page
+    assert "drag to move" in reports["map"].read_text(encoding="utf-8")
+
+
 def test_before_and_after_stand_side_by_side(reports, visit):
     page = visit(reports["both"], viewport={"width": 1200, "height": 900}).page
     maps = [page.locator("canvas").nth(k).bounding_box() for k in range(2)]

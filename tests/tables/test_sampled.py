@@ -224,6 +224,17 @@ def test_pairs_within_a_degree_are_nearly_always_candidates(degrees, recall, poi
     assert len(pairs) < 4100  # and few others
 
 
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_pairs_in_few_dimensions_are_candidates_where_hyperplanes_make_few_cells(d, points):
+    x = uc.project(points(60_000, d))
+    first, near = x[:30_000:300], uc.duplicate_angle(len(x), d)
+    x[30_000::300] = uc.project(first + near / 2 * uc.project(tangent(first, points(100, d))))
+    pairs = candidates(SignHash(x.mean(dim=0))(x.float())).tolist()
+    planted = {(row, 30_000 + row) for row in range(0, 30_000, 300)}
+    assert len(planted.intersection(map(tuple, pairs))) >= 99
+    assert len(pairs) < 40 * len(x)
+
+
 def test_candidates_are_all_pairs_of_a_few_rows_and_chains_of_many():
     sizes = [1, 2, 3, 31, 32, 33, 45]  # all pairs up to 32 rows with the same hash
     hashes = np.repeat(np.arange(len(sizes), dtype=np.uint32) * 7, sizes)
@@ -235,14 +246,15 @@ def test_candidates_are_all_pairs_of_a_few_rows_and_chains_of_many():
             for lag, second in enumerate(rows[i + 1 :], start=1):
                 if len(rows) <= 32 or lag <= 8 or i == 0:
                     expected.add((first, second))
-    found = candidates(np.repeat(hashes[order, None], 4, axis=1))
+    line = np.zeros(len(hashes), dtype=np.uint32)  # all at one place, so that rows follow each other by number
+    found = candidates(np.column_stack([np.repeat(hashes[order, None], 4, axis=1), line]))
     assert set(map(tuple, found.tolist())) == expected
     assert len(found) == len(expected)
 
 
 @pytest.mark.parametrize("flips", [0, 1, 8, 9])
 def test_candidates_differ_in_eight_bits_at_most(flips):
-    near = np.array([0x0F0F0F0F, 5, 2**32 - 1, 77], dtype=np.uint32)
+    near = np.array([0x0F0F0F0F, 5, 2**32 - 1, 77, 0], dtype=np.uint32)
     other = near.copy()
     for bit in range(flips):  # none in the first table, in which they are found
         other[1 + bit % 3] ^= np.uint32(1 << (3 * bit))

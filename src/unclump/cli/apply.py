@@ -1,7 +1,6 @@
 """`unclump apply MAP FILE -o OUT`: apply a map to a table, or to the queries that are compared with it."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from unclump._text import sanitise
@@ -33,7 +32,7 @@ def run(args: argparse.Namespace) -> None:
     """Read the map and the table, apply, write."""
     import json
 
-    from unclump.cli._tables import check_output, mapped, read_table, resolve_output
+    from unclump.cli._tables import check_output, mapped, read_table, resolve_output, shows_progress
     from unclump.tables.files import save
     from unclump.tables.transform import Isotropy
 
@@ -44,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     check_output(output, table, in_place=args.in_place)
     if output.exists() and output.samefile(args.map):
         raise ValueError(f"expected another file for the table than the map {sanitise(args.map)}; name another with -o")
-    with mapped(table, isotropy, progress=not args.quiet and sys.stderr.isatty()) as images:
+    with mapped(table, isotropy, progress=shows_progress(args)) as images:
         save(output, images, in_place=args.in_place)
     n, d = table.points.shape
     if args.json:

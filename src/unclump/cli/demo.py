@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from unclump.measures.summary_table import Summary
+
 HELP = "watch a clumped table being dispersed"
 DESCRIPTION = "Disperse a clumped table, and show how it changes: in numbers, as a figure and as a report."
 EXAMPLES = "example: unclump demo -o my-demo"
@@ -44,10 +46,10 @@ def run(args: argparse.Namespace) -> None:
     print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
     after = _disperse(before, progress=not is_silent and sys.stderr.isatty())
     print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n", file=out)
-    measures = _measure(before, after)
-    width = max(len(name) for name, _, _ in measures)
-    for name, old, new in [("", "before", "after"), *measures]:
-        print(f"{name:<{width}}  {old:>12}  {new:>12}", file=out)
+    old, new = _measure(before), _measure(after)
+    width = max(len(name) for name, _ in old.rows())
+    for (name, was), (_, now) in zip([("", "before"), *old.rows()], [("", "after"), *new.rows()], strict=True):
+        print(f"{name:<{width}}  {was:>12}  {now:>12}", file=out)
     save(clumped, Table(before))
     save(dispersed, Table(after))
     figure = folder / "before_after.png"
@@ -63,8 +65,8 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         files = {"before": str(clumped), "after": str(dispersed), "report": str(page)}
         files |= {"figure": str(figure)} if has_figure else {}
-        changes = {name: {"before": old, "after": new} for name, old, new in measures}
-        print(json.dumps({"files": files, "measures": changes}, indent=1))
+        measures = {"before": old.to_dict(), "after": new.to_dict()}
+        print(json.dumps({"files": files, "measures": measures}, indent=1))
 
 
 def _clumped_table() -> "Tensor":
@@ -87,16 +89,12 @@ def _disperse(table: "Tensor", *, progress: bool) -> "Tensor":
     return disperse(opened, KoLeo(), steps=150, lr=0.005, progress=progress).points
 
 
-def _measure(before: "Tensor", after: "Tensor") -> list[tuple[str, str, str]]:
-    """The measures before and after, by name."""
+def _measure(table: "Tensor") -> "Summary":
     import torch
 
     from unclump.measures.angles import summary
 
-    old, new = (
-        summary(table, samples=5_000, generator=torch.Generator().manual_seed(2)).rows() for table in (before, after)
-    )
-    return [(name, value, other) for (name, value), (_, other) in zip(old, new, strict=True)]
+    return summary(table, samples=5_000, generator=torch.Generator().manual_seed(2))
 
 
 def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:

@@ -1,7 +1,6 @@
 """`unclump fit FILE -o MAP`: find one map that makes a table isotropic, for the table and for its queries."""
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,13 +45,13 @@ def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, fit, write the map."""
     import json
 
-    from unclump.cli._tables import read_table
+    from unclump.cli._tables import read_table, shows_progress
     from unclump.tables.transform_files import check_map_target
 
     isotropy = _build(args)
     check_map_target(args.output)
     table, directed, notes = read_table(args)
-    isotropy.fit(table.points, progress=not args.quiet and sys.stderr.isatty())
+    isotropy.fit(table.points, progress=shows_progress(args))
     isotropy.save(args.output)
     if args.json:
         facts = {"file": str(args.file), "map": str(args.output), "method": args.method, "strength": args.strength}

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
-_SILENT = 1e11  # multiplications of a few seconds, which are not announced
-
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
     "Duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, beside the "
@@ -74,6 +72,8 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
 
     import torch
 
+    from unclump._text import escape_unprintable
+    from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
     from unclump.tables.health import health
@@ -84,7 +84,14 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     frequencies = processes.all_or_none(lambda: _read_frequencies(args.frequencies, share.total))
     is_quiet = args.quiet or not processes.is_first
     if not is_quiet:
-        _announce(share.total, share.parts[0].shape[1], args, processes.size)
+        announce(
+            share.total,
+            share.parts[0].shape[1],
+            changed_by="--sample or --exact",
+            exact=args.exact,
+            sample=args.sample,
+            processes=processes.size,
+        )
     result = health(
         share.parts,
         names=share.names,
@@ -99,11 +106,15 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
     if processes.is_first:
         if args.save is not None:
             result.save(args.save)
+        commands = _commands(result, share.tables, args)
         if args.json:
             files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-            print(json.dumps(files | result.to_dict() | {"notes": share.notes}, indent=1, allow_nan=False))
+            said = files | result.to_dict() | {"notes": share.notes}
+            said["verdict"]["commands"] = commands
+            print(json.dumps(said, indent=1, allow_nan=False))
         else:
-            print("\n".join([str(result), *share.notes, *_advice(result, share.tables, args)]))
+            advice = [f"try: {escape_unprintable(command)}" for command in commands]
+            print("\n".join([str(result), *share.notes, *advice]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
@@ -116,34 +127,13 @@ def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
         check_health_target(args.save)
 
 
-def _announce(n: int, d: int, args: argparse.Namespace, processes: int) -> None:
-    """Say on stderr what a measurement of more than a few seconds will take, before it begins."""
-    from unclump.tables.plan import make_plan
-
-    plan = make_plan(n, d, exact=args.exact, sample=args.sample)
-    if plan.searched * n * d < _SILENT:
-        return
-    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which --sample or --exact changes"
-    costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
-    print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
-
-
-def _duration(seconds: float) -> str:
-    for size, name in ((3600, "h"), (60, "min")):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {name}"
-    return f"{seconds:.0f} s"
-
-
-def _advice(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
-    """Lines with the commands that help; none for shards, which they do not take."""
-    from unclump._text import escape_unprintable
+def _commands(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
+    """The commands that help; none for shards, which they do not take."""
     from unclump.cli._tables import paths_of
 
     if len(args.files) > 1 or not tables:
         return []
-    commands = result.verdict.commands_for(paths_of(args.files[0], tables[0], args))
-    return [f"try: {escape_unprintable(command)}" for command in commands]
+    return result.verdict.commands_for(paths_of(args.files[0], tables[0], args))
 
 
 def _parse_faults(text: str | None) -> set[str]:

@@ -2,7 +2,6 @@
 
 import argparse
 import itertools
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,7 +59,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._checks import check_count
     from unclump.cli._evidence import read_evidence
-    from unclump.cli._tables import check_output, paths_of, read_table
+    from unclump.cli._tables import check_output, paths_of, read_table, shows_progress
     from unclump.tables.comparison_files import check_comparison_target, save_comparison
     from unclump.tables.comparison_methods import Fits, method_named
     from unclump.tables.comparison_run import compare
@@ -80,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     notes += [] if evidence is None else [evidence.note]
     rows = table.points if directed.all() else table.points[directed]
     paths = paths_of(args.file, table, args, args.output)
-    fits, progress = Fits(rows.detach(), seed=args.seed), not args.quiet and sys.stderr.isatty()
+    fits, progress = Fits(rows.detach(), seed=args.seed), shows_progress(args)
     comparison = compare(
         fits,
         paths=paths.without_folders(),
@@ -122,7 +121,7 @@ def _write(
     args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None"
 ) -> tuple[list[Path], list[str]]:
     """Write the recommended table and map; return which of them, and notes on what was not written."""
-    from unclump.cli._tables import mapped
+    from unclump.cli._tables import mapped, shows_progress
     from unclump.tables.comparison_methods import Map
     from unclump.tables.files import save
 
@@ -138,7 +137,7 @@ def _write(
             left.append(f"{sanitise(args.output)} was not written: the table should stay as it is")
         else:
             if isinstance(method, Map):
-                with mapped(table, fits.fit(method)[0], progress=not args.quiet and sys.stderr.isatty()) as images:
+                with mapped(table, fits.fit(method)[0], progress=shows_progress(args)) as images:
                     save(args.output, images)
             else:
                 save(args.output, table.with_points(method.apply(table.points, fits.seed)))

@@ -3,7 +3,6 @@
 import argparse
 import itertools
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,8 +66,9 @@ def run(args: argparse.Namespace) -> None:
     import torch
 
     from unclump._text import sanitise
+    from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import load_table
+    from unclump.cli._tables import load_table, paths_of, shows_progress
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health
@@ -85,8 +85,11 @@ def run(args: argparse.Namespace) -> None:
     habits: dict[str, Any] = {
         "generator": torch.Generator().manual_seed(args.seed),
         "device": device,
-        "progress": not args.quiet and sys.stderr.isatty(),
+        "progress": shows_progress(args),
     }
+    for table in tables if args.saved is None else tables[1:]:
+        if not args.quiet:
+            announce(*table.points.shape, changed_by="--from, with what measure --exact --save wrote,")
     if args.saved is not None:
         measured = Health.load(args.saved, names=tables[0].names)
     else:
@@ -104,7 +107,9 @@ def run(args: argparse.Namespace) -> None:
     notes = [note for path, table in zip(inputs, tables, strict=True) for note in _notes(path, table, len(tables))]
     if args.json:
         files = {"files": list(map(str, inputs)), "output": str(output)}
-        print(json.dumps(files | {"health": measured.to_dict(), "notes": notes}, indent=1, allow_nan=False))
+        said = measured.to_dict()
+        said["verdict"]["commands"] = measured.verdict.commands_for(paths_of(args.file, tables[0], args))
+        print(json.dumps(files | {"health": said, "notes": notes}, indent=1, allow_nan=False))
     elif not args.quiet:
         for note in notes:
             print(note)

@@ -50,10 +50,14 @@ class Summary:
             (f"covering radius ({self.covering_samples} samples)", _degrees(self.covering_radius)),
         ]
 
+    def to_dict(self) -> dict[str, float]:
+        """The measures by name, for a program; angles in degrees."""
+        values = {f"{name}_degrees" if name in _ANGLES else name: value for name, value in asdict(self).items()}
+        return {name: math.degrees(value) if "_degrees" in name else value for name, value in values.items()}
+
     def to_pandas(self) -> "pandas.DataFrame":
         """Convert to a data frame of one row, to be stacked with those of other tables; angles in degrees."""
-        values = {f"{name}_degrees" if name in _ANGLES else name: value for name, value in asdict(self).items()}
-        return data_frame({name: [math.degrees(v) if "_degrees" in name else v] for name, v in values.items()})
+        return data_frame({name: [value] for name, value in self.to_dict().items()})
 
     def _repr_html_(self) -> str:
         (_, size), *rows = self.rows()

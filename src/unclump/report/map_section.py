@@ -87,4 +87,5 @@ def _explain(shown: MapData, tables: int) -> str:
     if shown.is_sample:
         sample = f" A random sample of {format_count(len(shown.rows))} rows, with all groups and hubs; their "
         sample += "neighbours are those in the whole table."
-    return f"{what}{sample} Click a dot for its nearest rows; drag to move, pinch or scroll to zoom."
+    gestures = "pinch" if shown.layouts[0].kind == "globe" else "drag to move, pinch"
+    return f"{what}{sample} Click a dot for its nearest rows; {gestures} or scroll to zoom."

@@ -4,7 +4,9 @@ A row is hashed by the sides of 32 random hyperplanes through the centre of the 
 whose directions from there are at an angle t agree on one of them with probability :math:`1 - t / \pi`. Rows that agree
 on all 32 of one of four tables, and nearly on the others, are measured. Of pairs at a degree, 99.9 percent are found
 where rows surround their centre; in a cone of half-width w radians the angle from its centre is about 1 / w times
-larger, and fewer are. No more than sixteen bytes a row are kept, and no row is compared with all others.
+larger, and fewer are. Hyperplanes divide a space of few dimensions into few cells: where many rows have the same hash,
+each is measured beside those next to it along a random line, which near duplicates are in few dimensions. No more than
+twenty bytes a row are kept, and no row is compared with all others.
 
 References:
     [1] Charikar. Similarity estimation techniques from rounding algorithms. STOC 2002.
@@ -12,13 +14,16 @@ References:
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int, UInt32
+from jaxtyping import Float32, Float64, Int, UInt32, UInt64
 from torch import Tensor
 
-TABLES, _BITS = 4, 32
+from unclump.ops.project import project
+
+_TABLES, _BITS = 4, 32
+COLUMNS = _TABLES + 1  # of a row's hashes: one a table, and where it lies along the line
 _FEW_FLIPS = 8  # bits of the other tables on which near duplicates may differ: half a bit is expected at one degree
 _ALL_PAIRS = 32  # rows with the same hash up to which all pairs are candidates; of more, chains
-_NEXT = 8  # how many of the following rows of a chain are candidates
+_NEXT = 8  # how many of the following rows of a chain, along the line, are candidates
 
 
 class SignHash:
@@ -30,34 +35,38 @@ class SignHash:
 
     def __init__(self, centre: Float64[Tensor, " d"]) -> None:
         generator = torch.Generator().manual_seed(0)
-        self._normals = torch.randn(len(centre), TABLES * _BITS, generator=generator)
+        self._normals = torch.randn(len(centre), _TABLES * _BITS, generator=generator)
         self._offsets = centre.float() @ self._normals
+        self._line = project(torch.randn(1, len(centre), generator=generator))[0]
 
-    def __call__(self, x: Float32[Tensor, "n d"]) -> UInt32[np.ndarray, "n tables"]:
+    def __call__(self, x: Float32[Tensor, "n d"]) -> UInt32[np.ndarray, "n columns"]:
         """Hash a block of directions."""
         sides = x @ self._normals > self._offsets  # (n, tables x bits)
-        return np.packbits(sides.numpy(), axis=1).view(np.uint32)
+        place = (((x @ self._line).double() + 1) * 2**31).clamp(0, 2**32 - 1)  # from one end of the line to the other
+        hashes = np.packbits(sides.numpy(), axis=1).view(np.uint32)
+        return np.column_stack([hashes, place.numpy().astype(np.uint32)])
 
 
-def candidates(hashes: UInt32[np.ndarray, "n tables"]) -> Int[Tensor, "pairs 2"]:
+def candidates(hashes: UInt32[np.ndarray, "n columns"]) -> Int[Tensor, "pairs 2"]:
     """Pairs of rows with these hashes that may be near duplicates."""
-    pairs = [_few_flips(hashes, _pairs_of_equal(one.copy())) for one in hashes.T]
+    tables, place = hashes[:, :_TABLES], hashes[:, _TABLES].astype(np.uint64)
+    pairs = [_few_flips(tables, _pairs_of_equal(one, place)) for one in tables.T]
     return torch.from_numpy(np.unique(np.concatenate(pairs), axis=0))
 
 
-def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 2"]:
-    """Pairs of rows with the same hash: all of a few, else each with the first and with the next few."""
-    order = np.argsort(hashes, kind="stable")
+def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 2"]:
+    """Pairs of rows with the same hash: all of a few, else each with the first and with the next few of the line."""
+    order = np.argsort((hashes.astype(np.uint64) << np.uint64(_BITS)) | place, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], hashes[order][1:] != hashes[order][:-1]]))
     sizes = np.diff(np.append(starts, len(order)))
-    place = np.arange(len(order)) - np.repeat(starts, sizes)  # of each row among those with its hash
+    rank = np.arange(len(order)) - np.repeat(starts, sizes)  # of each row among those with its hash
     size = np.repeat(sizes, sizes)
     pairs = [np.empty((0, 2), dtype=np.int64)]
     for lag in range(1, min(_ALL_PAIRS, int(sizes.max()))):
-        first = np.flatnonzero((place + lag < size) & ((size <= _ALL_PAIRS) | (lag <= _NEXT)))
+        first = np.flatnonzero((rank + lag < size) & ((size <= _ALL_PAIRS) | (lag <= _NEXT)))
         pairs.append(np.stack([order[first], order[first + lag]], axis=1))
-    later = np.flatnonzero((size > _ALL_PAIRS) & (place > 0))
-    pairs.append(np.stack([order[later - place[later]], order[later]], axis=1))
+    later = np.flatnonzero((size > _ALL_PAIRS) & (rank > 0))
+    pairs.append(np.stack([order[later - rank[later]], order[later]], axis=1))
     return np.sort(np.concatenate(pairs), axis=1)
 
 

@@ -1,6 +1,6 @@
 """One pass over a table: rows without a direction, norms, moments, hashes; with a sample, its neighbours in the table.
 
-A block of rows is in memory at a time, in double precision; beside it two d x d matrices, and 25 bytes a row, or 41
+A block of rows is in memory at a time, in double precision; beside it two d x d matrices, and 25 bytes a row, or 45
 with a sample. Files that are memory-mapped are never read whole. Of a table that is spread over processes each passes
 over its own rows; sums, and what there is of every row, are those of all.
 """
@@ -21,7 +21,7 @@ from unclump.tables.files._table import BadRow, faulty_rows
 from unclump.tables.moments import Moments
 from unclump.tables.rows import Rows, without
 from unclump.tables.sampled_search import SampledSearch
-from unclump.tables.sign_hashes import TABLES, SignHash
+from unclump.tables.sign_hashes import COLUMNS, SignHash
 
 _PILOT = 1024  # rows whose mean is the point about which moments are summed
 _FAULTS = ("", "NaN", "infinite", "zero")
@@ -39,7 +39,7 @@ class Sample:
 
     numbers: Int[Tensor, " m"]
     neighbours: Int[Tensor, "m k"]
-    hashes: UInt32[np.ndarray, "n tables"]
+    hashes: UInt32[np.ndarray, "n columns"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def survey(
         searches = [(search, SignHash(centres[1]))]
     # One buffer each: small tensors among the blocks would keep the allocator from reusing their space.
     faults, norms = torch.zeros(n, dtype=torch.uint8), torch.zeros(n, dtype=torch.float64)
-    hashes, signs = np.zeros(n, np.uint64), np.zeros((n if searches else 0, TABLES), np.uint32)
+    hashes, signs = np.zeros(n, np.uint64), np.zeros((n if searches else 0, COLUMNS), np.uint32)
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True, desc="rows") as bar:
         for start, all_of_block in rows.blocks():
             block, here = all_of_block, torch.arange(start, start + len(all_of_block))

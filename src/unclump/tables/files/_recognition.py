@@ -30,7 +30,7 @@ _NAMES = {
 _NOT_READ = {  # what other formats are called, and what to do
     b"\xba\x16\x4f\x2f": "a fastText model; use the .vec file that comes with it",
     b"version https://git-lfs": "a pointer of Git LFS and not the file itself; fetch it with: git lfs pull",
-    b"GGUF\3\0\0\0": "a GGUF model; take the model's safetensors files",
+    b"GGUF": "a GGUF model; take the model's safetensors files",
     b"FEA1": "Feather of version 1; write it again as version 2",
     b"SQLite format 3\0": "an SQLite database; export the table as Parquet or CSV",
     b"\x28\xb5\x2f\xfd": "compressed with zstd; decompress it first",
@@ -63,11 +63,9 @@ def sniff(path: Path) -> str:
     name = _format_of(path, head)
     if name is not None:
         return name
-    for magic, what in _NOT_READ.items():
-        if head.startswith(magic):
-            raise FileError(f"is {what}")
-    if head[257:262] == b"ustar":
-        raise FileError("is a tar archive; unpack it first")
+    other = _not_read(head)
+    if other is not None:
+        raise FileError(f"is {other}")
     if head.lstrip()[:2] == b'{"':
         return "jsonl"
     return "word2vec" if word2vec.looks_binary(head) else "text"
@@ -81,6 +79,15 @@ def describe(path: Path) -> str | None:
         return describe_format(name)
     if _is_pickle(head):
         return "a pickle"
+    return _not_read(head)
+
+
+def _not_read(head: bytes) -> str | None:
+    """What a file that begins like this is, if it is of a format that is known and not read."""
+    if head[257:262] == b"ustar":
+        return "a tar archive; unpack it first"
+    if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] == b"\x12":  # its version, then who made it
+        return "an ONNX model; take the model's safetensors files"
     return next((what for magic, what in _NOT_READ.items() if head.startswith(magic)), None)
 
 

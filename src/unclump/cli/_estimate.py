@@ -1,0 +1,26 @@
+"""What a long measurement will take, said before it begins."""
+
+import sys
+
+from unclump.tables.plan import make_plan
+
+_SILENT = 1e11  # multiplications of a few seconds, which are not announced
+
+
+def announce(
+    n: int, d: int, *, changed_by: str, exact: bool = False, sample: int | None = None, processes: int = 1
+) -> None:
+    """Say on stderr what measuring a table will take, if that is more than a few seconds, and what changes a sample."""
+    plan = make_plan(n, d, exact=exact, sample=sample)
+    if plan.searched * n * d < _SILENT:
+        return
+    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which {changed_by} changes"
+    costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
+    print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
+
+
+def _duration(seconds: float) -> str:
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {name}"
+    return f"{seconds:.0f} s"
