@@ -3,7 +3,7 @@ r"""One policy of precision, for every operation and whoever computes it.
 float64 stays float64. Half precision is computed in float32. In float32 **products select and differences measure**:
 a matrix product of points says which pairs are near, and is good enough for those that are not; the near ones are
 measured by the differences of their coordinates. No product of float32 points is taken in float64, and none depends on
-autocast or on the switch for TF32.
+autocast or on the switches for TF32 and bfloat16 (`torch.set_float32_matmul_precision`).
 
 **Rows that coincide** have no direction to be pushed apart in, and singular kernels are infinite there. Such a pair is
 taken to be `apart`, the root of the precision, along a direction that is tangent at both. Values and gradients stay
@@ -69,23 +69,39 @@ _UNCHANGED = nullcontext()
 
 
 def exact_products(device: torch.device) -> AbstractContextManager[None]:
-    """Products of float32 stay float32 in here, whatever autocast and the switch for TF32 say."""
+    """Products of float32 stay float32 in here, whatever autocast and the switches for TF32 and bfloat16 say."""
     kind = device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return _ieee_products(kind, autocast) if autocast or kind == "cuda" else _UNCHANGED
+    return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _UNCHANGED
+
+
+def _may_round(kind: str) -> bool:
+    """Whether products on a CPU may round to TF32 or bfloat16 first."""
+    return kind == "cpu" and getattr(_switch(kind), "fp32_precision", "ieee") not in ("ieee", "none")
+
+
+def _switch(kind: str) -> Any:
+    """Where torch keeps the precision of float32 products on such a device; None where there is none to turn."""
+    if kind == "cuda":
+        return torch.backends.cuda.matmul
+    if kind == "cpu" and not torch.compiler.is_compiling():  # compilers cannot trace the CPU's
+        return getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has none
+    return None
 
 
 @contextmanager
 def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
-    switch = torch.backends.cuda.matmul
+    switch = _switch(kind)
     name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
-    before = getattr(switch, name)
-    setattr(switch, name, exact)
+    before = getattr(switch, name, None)
+    if before is not None:
+        setattr(switch, name, exact)
     try:
         with torch.autocast(kind, enabled=False) if autocast else _UNCHANGED:
             yield
     finally:
-        setattr(switch, name, before)
+        if before is not None:
+            setattr(switch, name, before)
 
 
 class _ToSingle(torch.autograd.Function):
