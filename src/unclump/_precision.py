@@ -3,7 +3,7 @@ r"""The precision policy, shared by every operation and every implementation.
 float64 stays float64. Half precision is computed in float32. In float32, **products select and differences measure**:
 a matrix product of the points finds the near pairs, and is accurate enough for all others; near pairs are measured by
 coordinate differences. No product of float32 points is computed in float64, and none depends on autocast or on the TF32
-setting.
+and bfloat16 settings (`torch.set_float32_matmul_precision`).
 
 **Coinciding rows** have no direction in which to push them apart, and singular kernels are infinite there. Such a pair
 is treated as if it were `apart(dtype)` = sqrt(eps) apart, along a direction that is tangent at both. Values and
@@ -69,23 +69,39 @@ _NO_CHANGE = nullcontext()
 
 
 def exact_products(device: torch.device) -> AbstractContextManager[None]:
-    """A context in which float32 products are computed in float32, regardless of autocast and the TF32 setting."""
+    """A context in which float32 products are computed in float32, whatever autocast and torch's settings say."""
     kind = device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    return _ieee_products(kind, autocast) if autocast or kind == "cuda" else _NO_CHANGE
+    return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _NO_CHANGE
+
+
+def _may_round(kind: str) -> bool:
+    """Whether products on a CPU may round to TF32 or bfloat16 first."""
+    return kind == "cpu" and getattr(_switch(kind), "fp32_precision", "ieee") not in ("ieee", "none")
+
+
+def _switch(kind: str) -> Any:
+    """The object that holds torch's precision of float32 products on this kind of device; None where there is none."""
+    if kind == "cuda":
+        return torch.backends.cuda.matmul
+    if kind == "cpu" and not torch.compiler.is_compiling():  # compilers cannot trace the CPU's
+        return getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has none
+    return None
 
 
 @contextmanager
 def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
-    switch = torch.backends.cuda.matmul
+    switch = _switch(kind)
     name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
-    before = getattr(switch, name)
-    setattr(switch, name, exact)
+    before = getattr(switch, name, None)
+    if before is not None:
+        setattr(switch, name, exact)
     try:
         with torch.autocast(kind, enabled=False) if autocast else _NO_CHANGE:
             yield
     finally:
-        setattr(switch, name, before)
+        if before is not None:
+            setattr(switch, name, before)
 
 
 class _ToSingle(torch.autograd.Function):

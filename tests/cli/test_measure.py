@@ -300,7 +300,7 @@ def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_pa
     run(capsys, planted, "--save", tmp_path / "saved")
     whole = (tmp_path / "saved").read_text()
     saved = json.loads(whole)
-    damaged = [{"spectrum": "?"}, {"n": "x"}, {"new": 1}, {"verdict": {}}, {"min_angle": "x"}, {"format": 2}]
+    damaged = [{"spectrum": "?"}, {"n": "x"}, {"new": 1}, {"verdict": {}}, {"min_angle": "x"}, {"format": 1}]
     damaged += [
         {"bad_rows": [[60, "zero"]]},
         {"bad_rows": [[-1, "zero"]]},

@@ -253,12 +253,33 @@ def test_examples_of_the_page_run(example, capsys):
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3), torch.tensor([1])), ValueError, "shape (3,), got (1,)"),
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([-1])), IndexError, "got -1 in row 0"),
         (lambda: PrototypeHead(torch.eye(3)).loss(torch.eye(3)[:1], torch.tensor([3])), IndexError, "got 3 in row 0"),
+        (
+            lambda: PrototypeHead(torch.eye(3)).loss(torch.ones(2, 2, 3), torch.tensor([[0, 1], [2, 7]])),
+            IndexError,
+            "got 7 in row (1, 1), 1 out of range",
+        ),
+        (
+            lambda: PrototypeHead(torch.eye(3)).loss(torch.ones(2, 2, 3), torch.zeros(4, dtype=torch.int64)),
+            ValueError,
+            "shape (2, 2), got (4,)",
+        ),
         (lambda: squared_cosine_loss(torch.eye(3), torch.eye(3)[:2]), ValueError, "got shapes (3, 3) and (2, 3)"),
     ],
 )
 def test_bad_arguments_are_refused(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+def test_outputs_of_sequences_are_those_of_all_their_tokens(points):
+    head, outputs = PrototypeHead(points(5, 4)), points(2 * 3 * 6, 4)
+    labels = torch.arange(36) % 5
+    labels[7] = -100
+    shape = (2, 3, 6)
+    sequences = outputs.view(*shape, 4)
+    assert_close(head(sequences), head(outputs).view(*shape, 5))
+    assert torch.equal(head.predict(sequences), head.predict(outputs).view(shape))
+    assert_close(head.loss(sequences, labels.view(shape)), head.loss(outputs, labels))
 
 
 def test_ignored_labels_do_not_count(points):

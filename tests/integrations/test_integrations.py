@@ -623,6 +623,24 @@ class TestTransformers:
         with pytest.raises(ValueError, match="expected labels in the batch"):
             adapter.dispersion_loss(model, uc.KoLeo(), weight=1.0)({"logits": torch.zeros(1, 2, 30)}, None)
 
+    @pytest.mark.parametrize("is_training", [False, True], ids=["eval", "train"])
+    @pytest.mark.parametrize("own_loss", [False, True], ids=["default loss", "own loss"])
+    def test_the_loss_of_another_model_is_refused(self, adapter, is_training, own_loss):
+        """It would be trained without the term, or with a term that moves nothing."""
+        other, options = self.model("GPT2LMHeadModel").train(is_training), {}
+        if own_loss:
+            options["loss"] = lambda outputs, labels, num_items_in_batch: outputs["logits"].square().mean()
+        loss = adapter.dispersion_loss(other, uc.KoLeo(), weight=1.0, **options)
+        with pytest.raises(ValueError, match="the loss of the GPT2LMHeadModel that dispersion_loss was given"):
+            self.train(self.model("GPT2LMHeadModel"), self.data(), more={"compute_loss_func": loss})
+
+    @pytest.mark.parametrize("reentrant", [False, True])
+    def test_a_wrapped_and_checkpointed_model_is_the_one_that_is_trained(self, adapter, reentrant):
+        model, batch = self.model("GPT2LMHeadModel"), torch.stack([row["input_ids"] for row in self.data()])
+        model.gradient_checkpointing_enable({"use_reentrant": reentrant})
+        loss = adapter.dispersion_loss(model, uc.KoLeo(), weight=1.0)
+        assert loss(nn.Sequential(model)(batch), batch).requires_grad
+
 
 class TestSentenceTransformers:
     @pytest.fixture

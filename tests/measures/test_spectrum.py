@@ -40,6 +40,11 @@ def test_rankme_is_what_a_published_implementation_gives():
     assert uc.rankme(x) == pytest.approx(4.870865454216883, rel=1e-6)
 
 
+def test_rankme_is_the_value_in_the_tests_of_a_published_implementation():
+    """`effective_rank` of evandez/low-dimensional-probing: two directions, and a third that does not count."""
+    assert uc.rankme(torch.diag(torch.tensor([100, 100, 1e-6]))) == pytest.approx(2, rel=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(30, 9), (9, 30), (12, 12)])
 def test_rankme_counts_equal_singular_values_whichever_side_is_longer(shape):
     left, right = (torch.linalg.qr(torch.randn(n, 4, generator=seeded(n), dtype=torch.float64)).Q for n in shape)
@@ -82,9 +87,12 @@ def test_isoscore_is_the_published_algorithm(n, d, by_authors):
     assert uc.isoscore(x) == pytest.approx(by_authors, abs=1e-7)
 
 
-@pytest.mark.parametrize(("d", "k"), [(3, 1), (3, 2), (3, 3), (9, 4)])
+@pytest.mark.parametrize(("d", "k"), [(3, 1), (3, 2), (3, 3), (9, 4), (25, 7), (40, 1), (40, 20)])
 def test_k_equal_variances_of_d_have_the_published_score(d, k):
-    """A line, a disk and a ball in three dimensions: 0, 1/2 and 1, as the authors' examples have in the limit."""
+    """A line, a disk and a ball in three dimensions: 0, 1/2 and 1, as the authors' examples have in the limit.
+
+    The larger ones are of their testing suite: k of d dimensions are used where the score is (k - 1) / (d - 1).
+    """
     x = torch.cat([torch.eye(d)[:k], -torch.eye(d)[:k]])
     assert uc.isoscore(x + 5) == pytest.approx((k - 1) / (d - 1), abs=1e-12)
 

@@ -13,6 +13,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump.figures.plots import uniform_density
 from unclump.geometry.uniform_law import UniformLaw, cap_angle, cap_fraction
+from unclump.measures.pairs import uniformity
 from unclump.tables.neighbours import neighbours
 
 
@@ -204,12 +205,32 @@ def test_measures_are_those_of_the_library(points):
 def test_norms_count_for_the_spectrum_of_raw_rows(points):
     x = 5 * points(60, 7) * torch.linspace(0.1, 3, 60).unsqueeze(1) + 0.2
     found = uc.health(torch.cat([x, torch.zeros(1, 7)]))
+    law, shown = uc.IsotropicLaw(60, 7), found.to_dict()
     for name in ("rankme", "isoscore", "mean_cosine"):
         assert getattr(found, name) == pytest.approx(getattr(uc, name)(x), rel=1e-12)
-        assert found.to_dict()[name] == getattr(found, name)
-        assert found.to_dict()["uniform"][name] == getattr(uc.IsotropicLaw(60, 7), name)
-    assert f"{found.rankme:.1f}" in str(found)
-    assert f"{found.isoscore:.4f}" in str(found)
+        assert shown[name] == getattr(found, name)
+        assert shown["uniform"][name] == getattr(law, name)
+    for name, measure in (("alpha_req", uc.alpha_req), ("uniformity", uniformity)):
+        assert getattr(found, name) == pytest.approx(measure(x), rel=1e-9)
+        assert shown[name] == getattr(found, name)
+        assert shown["uniform"][name] == getattr(law, name)()
+    for text in (f"{found.rankme:.1f}", f"{found.isoscore:.4f}", f"{found.alpha_req:.3f}", f"{found.uniformity:.3f}"):
+        assert text in str(found)
+
+
+def test_a_spectrum_that_ends_has_no_exponent_and_is_saved(points, tmp_path):
+    """JSON knows no infinity."""
+    found = uc.health(torch.cat([points(30, 3), torch.zeros(30, 17)], dim=1))
+    assert found.alpha_req is found.to_dict()["alpha_req"] is None
+    assert "(alpha-ReQ) infinite" in " ".join(str(found).split())
+    found.save(tmp_path / "found.json")
+    assert uc.Health.load(tmp_path / "found.json").alpha_req is None
+
+
+def test_the_uniformity_of_a_large_table_is_that_of_rows_at_equal_distances(points, monkeypatch):
+    x = points(100, 5) + 0.3
+    monkeypatch.setattr(sys.modules["unclump.tables.health"], "_UNIFORMITY_ROWS", 25)
+    assert uc.health(x).uniformity == pytest.approx(uniformity(x[::4]), rel=1e-9)
 
 
 def test_hubness_is_that_of_a_loop(points):

@@ -21,7 +21,8 @@ from unclump.tables.survey import survey
 
 EXACT = (
     "n", "d", "near", "bad_rows", "duplicates", "spherical_variance", "resultant_length", "effective_rank",
-    "centred_rank", "rankme", "isoscore", "mean_cosine", "norm_correlation", "norm_variation", "dead_dimensions",
+    "centred_rank", "rankme", "isoscore", "alpha_req", "mean_cosine", "uniformity", "norm_correlation",
+    "norm_variation", "dead_dimensions",
 )  # fmt: skip
 SAMPLED = ("median_nearest_angle", "mean_nearest_angle", "cone_angle", "hubness", "largest_hub")
 

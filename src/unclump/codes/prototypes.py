@@ -17,6 +17,7 @@ from torch.nn.functional import embedding
 from unclump._checks import (
     check_count,
     check_generator,
+    check_points,
     check_positive,
     check_rows,
     check_same_dimension,
@@ -136,6 +137,8 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
 class PrototypeHead(nn.Module):
     """The last layer of a prototype network: cosines, loss and prediction.
 
+    Outputs have the shape (..., d) with any dimensions of a batch before it, such as (sentences, tokens, d).
+
     Args:
         prototypes: One row per class, of shape (classes, d), with any nonzero norm; see `prototypes`.
         trainable: Whether they are a parameter. The loss alone would collapse them to a single point: add
@@ -164,14 +167,14 @@ class PrototypeHead(nn.Module):
         else:
             self.register_buffer("prototypes", unit)
 
-    def forward(self, outputs: Float[Tensor, "batch d"]) -> Float[Tensor, "batch classes"]:
+    def forward(self, outputs: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch classes"]:
         """The cosine of every output with every prototype: logits, in [-1, 1]."""
         self._check(outputs)
         with exact_products(outputs.device):
             return project(outputs) @ project(self.prototypes).mT
 
     def loss(
-        self, outputs: Float[Tensor, "batch d"], labels: Int[Tensor, " batch"], *, ignore_index: int = -100
+        self, outputs: Float[Tensor, "*batch d"], labels: Int[Tensor, "*batch"], *, ignore_index: int = -100
     ) -> Float[Tensor, ""]:
         """The `squared_cosine_loss` of the outputs to the prototypes of their labels.
 
@@ -190,13 +193,13 @@ class PrototypeHead(nn.Module):
         terms = (chord(project(outputs), targets).square() / 2).square()
         return torch.where(counts, terms, 0).sum() / counts.sum().clamp_min(1)
 
-    def predict(self, outputs: Float[Tensor, "batch d"]) -> Int[Tensor, " batch"]:
+    def predict(self, outputs: Float[Tensor, "*batch d"]) -> Int[Tensor, "*batch"]:
         """The class of the nearest prototype."""
         with torch.no_grad():
             return self.forward(outputs).argmax(dim=-1)
 
     def _check(self, outputs: Tensor) -> None:
-        check_table(outputs)
+        check_points(outputs)
         check_same_dimension(self.prototypes, outputs, "outputs")
 
     def extra_repr(self) -> str:
@@ -207,10 +210,10 @@ class PrototypeHead(nn.Module):
 
 def _out_of_range(labels: Tensor, classes: int, ignore_index: int) -> IndexError:
     outside = (labels != ignore_index) & ((labels < 0) | (labels >= classes))
-    first = int(outside.nonzero()[0])
+    place = tuple(outside.nonzero()[0].tolist())
     return IndexError(
-        f"expected labels from 0 to {classes - 1}, or ignore_index={ignore_index}, got {int(labels[first])} in row "
-        f"{first}, {int(outside.sum())} out of range in all"
+        f"expected labels from 0 to {classes - 1}, or ignore_index={ignore_index}, got {int(labels[place])} in row "
+        f"{place[0] if len(place) == 1 else place}, {int(outside.sum())} out of range in all"
     )
 
 
@@ -218,6 +221,6 @@ def _check_labels(labels: Tensor, outputs: Tensor) -> None:
     if not isinstance(labels, Tensor) or labels.dtype not in (torch.int64, torch.int32):
         got = labels.dtype if isinstance(labels, Tensor) else type(labels).__name__
         raise TypeError(f"expected labels to be a tensor of int64 or int32, got {got}; convert with labels.long()")
-    expected = outputs.shape[:1]  # len(outputs) would fix the size of an exported batch
+    expected = outputs.shape[:-1]
     if labels.shape != expected:
         raise ValueError(f"expected one label per output, of shape {tuple(expected)}, got {tuple(labels.shape)}")

@@ -4,7 +4,7 @@ Two ways to regularise: `dispersion_loss` is a `compute_loss_func` for any `Trai
 trainer that adds the term to the model's own loss, for models whose loss is not a plain cross-entropy of their logits.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -56,7 +56,8 @@ def dispersion_loss(
 
     Args:
         model: A masked or causal language model, or a classifier of sequences or tokens; any model if `loss` is given.
-            It must be the one that is trained: if the trainer creates it (`model_init`), use `DispersionMixin`.
+            It must be the one that is trained, which the first loss of a training checks as far as it can: not under
+            FSDP. If the trainer creates the model (`model_init`), use `DispersionMixin`.
         objective: The objective of the whole table: `Sliced` is cheap. Pairwise objectives cost n² d, see `rows`.
         weight: The weight of the term in the loss.
         rows: The number of rows drawn for each batch; None for all.
@@ -65,9 +66,14 @@ def dispersion_loss(
     """
     check_weight(weight)
     penalty, model_loss = _make_penalty(model, objective, weight, rows, generator), loss or _default_loss(model)
+    is_checked = False
 
     def compute_loss(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Tensor:
+        nonlocal is_checked
         value: Tensor = model_loss(outputs, labels, num_items_in_batch=num_items_in_batch)
+        if value.requires_grad and not is_checked:
+            _check_trained(model, value)
+            is_checked = True
         if not model.training:
             return value
         return value + _share(model, labels, num_items_in_batch) * penalty(*input_embedding(model))
@@ -198,6 +204,33 @@ def _make_penalty(
             "unfreeze it, or remove the regulariser"
         )
     return penalty
+
+
+def _check_trained(model: nn.Module, value: Tensor) -> None:
+    """Raise if the loss is that of another model, on which a term of this one's table has no effect.
+
+    Parameters that are sharded are not those of the graph: DTensors are left alone, and FSDP's flat ones, too.
+    """
+    own = set(model.parameters())
+    leaves = set(_leaves(value))
+    is_sharded = any(hasattr(parameter, "device_mesh") for parameter in own)
+    if not is_sharded and own.isdisjoint(leaves) and any(leaf.ndim > 1 for leaf in leaves):
+        raise ValueError(
+            f"expected the loss of the {type(model).__name__} that dispersion_loss was given, got that of a model with "
+            "other parameters; pass the model that is trained, or use DispersionMixin, which takes the trainer's"
+        )
+
+
+def _leaves(value: Tensor) -> Iterator[Tensor]:
+    """Yield the tensors that get a gradient from the value."""
+    waiting, seen = [value.grad_fn], set()
+    while waiting:
+        node = waiting.pop()
+        if node is not None and node not in seen:
+            seen.add(node)
+            waiting += [following for following, _ in node.next_functions]
+            if isinstance(leaf := getattr(node, "variable", None), Tensor):
+                yield leaf
 
 
 def _default_loss(model: PreTrainedModel) -> LossFunction:

@@ -51,8 +51,13 @@ class Health:
         centred_rank: The effective rank after subtracting the mean, the direction that all rows share.
         rankme: The effective rank of the rows with their norms; see `rankme`.
         isoscore: How evenly the variance of the rows is spread over dimensions; see `isoscore`.
+        alpha_req: The exponent of a power law fitted to the spectrum of the covariance, see `alpha_req`; None where it
+            falls faster than any power.
         mean_cosine: The mean cosine over all pairs.
-        isotropic: What n rows of an isotropic Gaussian would give: its `rankme` and `isoscore`.
+        uniformity: Wang and Isola's uniformity, see `unclump.measures.pairs.uniformity`: of all rows, or of 2,048 at
+            equal distances in a larger table.
+        isotropic: What n rows of an isotropic Gaussian would give: its `rankme`, `isoscore`, `alpha_req()` and
+            `uniformity()`.
         k: The number of neighbours that count for hubness and orphans.
         hubness: The skewness of how often a row is among the k nearest of others; None where a sample does not tell.
         largest_hub: The largest share of the rows that have one and the same row, in no clump, among their k nearest.
@@ -90,7 +95,9 @@ class Health:
     centred_rank: float
     rankme: float
     isoscore: float
+    alpha_req: float | None
     mean_cosine: float
+    uniformity: float
     isotropic: IsotropicLaw
     k: int
     hubness: float | None

@@ -39,7 +39,7 @@ from unclump.distributed.ranks import Gather, check_gather
 from unclump.geometry.uniform_law import UniformLaw, duplicate_angle
 from unclump.measures.angles import rank_of
 from unclump.measures.isotropic_law import IsotropicLaw
-from unclump.measures.pairs import cosine_of_sum
+from unclump.measures.pairs import cosine_of_sum, uniformity
 from unclump.measures.uniformity_tests import (
     UniformityTest,
     bingham_of_gram,
@@ -51,6 +51,7 @@ from unclump.tables.equal_rows import equal_rows
 from unclump.tables.findings import Health, fingerprint
 from unclump.tables.gathered import are_parts, gather_frequencies, gather_names, gather_rows
 from unclump.tables.groups import Group, extent, not_all_equal
+from unclump.tables.health_json import finite_or_none
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
 from unclump.tables.rows import Rows
@@ -63,6 +64,7 @@ __all__ = ["Group", "Health", "UniformLaw", "Verdict", "health"]
 _NEIGHBOURS = 10
 _LIMIT_LAW_ROWS = 20  # with fewer rows, p-values are simulated
 _SIMULATIONS = 999
+_UNIFORMITY_ROWS = 2048  # whose pairs are measured
 
 
 def health(
@@ -195,7 +197,9 @@ def health(
         centred_rank=centred_rank,
         rankme=rank_of(seen.raw.singular_values()).item(),
         isoscore=seen.raw.isoscore(),
+        alpha_req=finite_or_none(seen.raw.alpha_req()),
         mean_cosine=mean_cosine,
+        uniformity=_uniformity(rows, numbers),
         isotropic=IsotropicLaw(n, d),
         k=k,
         hubness=around.hubness,
@@ -214,6 +218,14 @@ def health(
         intervals=around.intervals,
         fingerprint=fingerprint(rows),
     )
+
+
+def _uniformity(rows: Rows, numbers: Int[Tensor, " n"]) -> float:
+    """Return the uniformity of the rows of these numbers, or of so many of them that their pairs take a moment."""
+    n, at_most = len(numbers), min(len(numbers), _UNIFORMITY_ROWS)
+    value = uniformity(rows.take(numbers[torch.arange(at_most) * n // at_most]))
+    assert isinstance(value, float)
+    return value
 
 
 def _compare_norms(

@@ -26,6 +26,7 @@ def as_frame(health: "Health") -> "pandas.DataFrame":
     content = as_dict(health)
     hubness, norms = content["hubness"], content["norms"]
     values = {key: value for key, value in content.items() if isinstance(value, float) and key != "near_degrees"} | {
+        "alpha_req": content["alpha_req"],
         "hubness": hubness["skewness"],
         "largest_hub": hubness["largest"],
         "orphans": hubness["orphans"],

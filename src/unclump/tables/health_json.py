@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unclump.tables.findings import Health
 
 _KIND = "unclump health"
-_FORMAT = 1
+_FORMAT = 2
 _BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its format
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
@@ -190,7 +190,9 @@ def as_dict(health: "Health") -> dict[str, Any]:
         "centred_rank": health.centred_rank,
         "rankme": health.rankme,
         "isoscore": health.isoscore,
+        "alpha_req": health.alpha_req,
         "mean_cosine": health.mean_cosine,
+        "uniformity": health.uniformity,
         "hubness": {
             "k": health.k,
             "skewness": health.hubness,
@@ -210,7 +212,9 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "effective_rank": law.effective_rank,
             "rankme": health.isotropic.rankme,
             "isoscore": health.isotropic.isoscore,
+            "alpha_req": finite_or_none(health.isotropic.alpha_req()),
             "mean_cosine": health.isotropic.mean_cosine,
+            "uniformity": health.isotropic.uniformity(),
         },
         "sampled_rows": None if health.sampled is None else len(health.sampled),
         "intervals": {name: list(interval) for name, interval in _in_degrees(health.intervals).items()},
@@ -223,6 +227,11 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "commands": list(health.verdict.commands),
         },
     }
+
+
+def finite_or_none(value: float) -> float | None:
+    """The value, or None where it is infinite, which JSON does not know."""
+    return value if math.isfinite(value) else None
 
 
 def _group_as_dict(group: Group, names: Sequence[str] | None) -> dict[str, Any]:

@@ -30,7 +30,9 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         ("effective rank less the mean", f"{health.centred_rank:.1f}", ""),
         ("effective rank with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
         ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
+        ("exponent of the spectrum (alpha-ReQ)", _exponent(health.alpha_req), _exponent(health.isotropic.alpha_req())),
         ("mean cosine", f"{health.mean_cosine:.4f}", f"{health.isotropic.mean_cosine:.4f}  exact"),
+        ("uniformity (Wang and Isola)", f"{health.uniformity:.3f}", f"{health.isotropic.uniformity():.3f}"),
         *([(f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", "")] if health.hubness is not None else []),
         ("largest hub, share of rows", f"{health.largest_hub:.2%}", ""),
         *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
@@ -74,6 +76,10 @@ def _degrees(radians: float) -> str:
     """Format an angle in degrees, with four decimals, or three significant digits if it is tiny."""
     value = math.degrees(radians)
     return f"{value:.4f}°" if value >= 0.01 or value == 0 else f"{value:.3g}°"
+
+
+def _exponent(value: float | None) -> str:
+    return "infinite" if value is None or math.isinf(value) else f"{value:.3f}"
 
 
 def _label_row(row: int, names: Sequence[str] | None) -> str:

@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from unclump.distributed.ranks import Alone
-from unclump.measures.spectrum import eigenvalues
+from unclump.measures.spectrum import eigenvalues, fit_range, power_law
 
 _ROUNDING = 64  # of a coordinate, in units of the precision
 
@@ -100,3 +100,8 @@ class Moments:
         scatter = self.scatter()
         squares = scatter.square().sum()
         return float((scatter.trace().square() / squares - 1) / (len(self.centre) - 1)) if squares > 0 else 0.0
+
+    def alpha_req(self) -> float:
+        """`unclump.measures.spectrum.alpha_req` of the rows."""
+        first, last = fit_range(len(self.centre))
+        return power_law(eigenvalues(self.scatter())[first - 1 : last], first)
