@@ -150,4 +150,4 @@ def rate_table(best_rates):
             edge = "" if row["inside"] else " (edge)"
             cells += [f"{row['mean']:.{digits}f} ({row['n']} start(s))", f"{row['lr']:g}{edge}"]
         rows.append(cells)
-    return ["Each objective at its own best rate of the grid:", "", *markdown(head, rows)]
+    return ["Each objective at its own best rate of the grid, chosen with one start:", "", *markdown(head, rows)]
