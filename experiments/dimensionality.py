@@ -140,7 +140,9 @@ def draw(results, sizes):
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
-            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}", ylabel="smallest angle, degrees")
+            bars = "; bars: standard error" if results["seeds"] > 1 else ""
+            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}{bars}")
+            top.set_ylabel("smallest angle, degrees")
             bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log")
             bottom.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
             bottom.minorticks_off()

@@ -173,7 +173,8 @@ def draw(results, summary, followed):
                 )  # fmt: skip
     left.axhline(0, color=BLACK, linewidth=0.8)
     left.set(xscale="log", xlabel="points", ylabel="smallest angle minus that of Sliced, degrees")
-    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}")
+    bars = "; bars: standard error" if results["seeds"] > 1 else ""
+    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
     left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.15, 1))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)
