@@ -56,7 +56,7 @@ def of_estimates(summary):
         headline=True,
     )
     yield Exact(
-        "The appendix's variance as printed, with ζ₁ = E⟨φ(x), μ⟩² − ‖μ‖² (erratum 12).",
+        "The appendix's variance is right as printed, with ζ₁ = E⟨φ(x), μ⟩² − ‖μ‖² (erratum 12).",
         False,
         "It is negative for "
         + "; ".join(f"{name}: {r['printed']:.1e}, measured {r['variance']:.1e}" for name, r in negative.items())

@@ -168,6 +168,8 @@ def claims(summary):
         evidence="Cosine between the gradients of two disjoint sets of circles: "
         + ", ".join(f"{k} circles {v:.3f}" for k, v in shown)
         + ". Below a half by:",
+        brief=f"The cosine between the gradients of two disjoint sets of {few} circles is "
+        f"{summary['few_gradients']['mean']:.2f}",
         digits=3,
         headline=True,
     )

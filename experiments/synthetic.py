@@ -36,6 +36,7 @@ FULL = {
     "steps": 5000,
     "lr": 0.001,
     "seeds": 5,
+    "seeds_uniform": 5,
     "peers": list(PEERS),
     "seeds_peer": 3,
     "rates": [0.0001, 0.0003, 0.003, 0.01],
@@ -50,6 +51,7 @@ QUICK = {
     "steps": 200,
     "lr": 0.01,
     "seeds": 1,
+    "seeds_uniform": 1,
     "peers": [],
     "rates": [0.02],
     "records": 4,
@@ -136,14 +138,13 @@ def main(argv=None):
     results = Results("synthetic", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, implied={"lost_at": None})
     fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "kappa", "records")}
     chosen = [(o, False) for o in results["objectives"]] + [(o, True) for o in results["lazy"]]
-    rows = [(o, lazy, results["seeds"]) for o, lazy in chosen]
-    rows += [(o, False, results["seeds_peer"]) for o in results["peers"]]
+    rows = [(start, o, lazy, seeds_of(results, start)) for start in results["starts"] for o, lazy in chosen]
+    rows += [(start, o, False, results["seeds_peer"]) for start in results["starts"] for o in results["peers"]]
     settings = [
         {"start": start, "objective": objective, "lazy": lazy, "seed": seed, "lr": results["lr"], **fixed}
         for seed in range(max(seeds for *_, seeds in rows))
-        for objective, lazy, seeds in rows
+        for start, objective, lazy, seeds in rows
         if seed < seeds
-        for start in results["starts"]
     ]
     records = results.complete(settings, run)
     summary = {
@@ -163,6 +164,10 @@ def main(argv=None):
     return results.finish(summary)
 
 
+def seeds_of(results, start):
+    return results["seeds_uniform" if start == "uniform" else "seeds"]
+
+
 def best_rates(results, records, fixed):
     """Of each objective from each start: the best rate of those tried with the first seed, with all seeds."""
     at_the_end = fixed | {"records": 2, "lazy": False}
@@ -175,9 +180,12 @@ def best_rates(results, records, fixed):
         ends = {r["lr"]: r[key][-1] for r in where(tried, start=row["start"], objective=row["objective"], lazy=False)}
         lr = max(ends, key=ends.get)
         best.append(row | {"lr": lr, "inside": min(ends) < lr < max(ends)})
-    others = [row for row in best if row["lr"] != results["lr"]]
-    seeds = range(1, results["seeds"])
-    again = [{key: row[key] for key in row if key != "inside"} | {"seed": seed} for seed in seeds for row in others]
+    again = [
+        {key: row[key] for key in row if key != "inside"} | {"seed": seed}
+        for row in best
+        if row["lr"] != results["lr"]
+        for seed in range(1, seeds_of(results, row["start"]))
+    ]
     runs = tried + records + results.complete(again, run)
     found = {start: {} for start in results["starts"]}
     for row in best:

@@ -209,8 +209,8 @@ def findings(found):
         "# What we found",
         "",
         'The claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025), tested on two cores.',
-        f"{counts(found)} The main ones are here; [Results](results.md) has all of them with every interval and figure,",
-        "the rule by which they were judged, and the files of the authors' code that say what they ran.",
+        f"{counts(found)} The main ones are here; [Results](results.md) has all of them, with every interval and",
+        "figure, the rule by which they were judged, and the files of the authors' code that say what they ran.",
         "",
     ]
     for part, verdicts in PARTS.items():

@@ -30,7 +30,7 @@ def experiment(monkeypatch, tmp_path):
     monkeypatch.setattr(synthetic, "draw", lambda *_: None)
     options = {"--objectives": ["KoLeo", "Lloyd 512"], "--lazy": [], "--peers": [], "--rates": [0.0001, 0.01, 0.1]}
     asked = [word for pair in options.items() for word in (pair[0], json.dumps(pair[1]))]
-    return synthetic.main(["--output", str(tmp_path), *asked, "--seeds", "3"]), ran
+    return synthetic.main(["--output", str(tmp_path), *asked, "--seeds", "3", "--seeds-uniform", "2"]), ran
 
 
 def test_rates_are_tried_from_one_start_and_the_best_is_run_from_all(experiment):
@@ -43,11 +43,13 @@ def test_rates_are_tried_from_one_start_and_the_best_is_run_from_all(experiment)
         for lr in (0.0001, 0.01, 0.1)
     }
     assert sorted(one for one in elsewhere if one[2] > 0) == [
-        (start, "KoLeo", seed, lr, 2) for start, lr in (("clumped", 0.01), ("uniform", 0.1)) for seed in (1, 2)
+        ("clumped", "KoLeo", 1, 0.01, 2),
+        ("clumped", "KoLeo", 2, 0.01, 2),
+        ("uniform", "KoLeo", 1, 0.1, 2),
     ]
-    assert len(elsewhere) == len(set(elsewhere)) == 16
+    assert len(elsewhere) == len(set(elsewhere)) == 15
     for (start, objective), lr in BEST.items():
         found = summary["best_rates"][start][objective]
         assert found["lr"] == lr
-        assert found["values"] == pytest.approx([0.5, 0.51, 0.52])
+        assert found["values"] == pytest.approx([0.5, 0.51, 0.52][: 2 if start == "uniform" else 3])
         assert found["inside"] == (lr != 0.1)
