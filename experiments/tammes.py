@@ -138,19 +138,23 @@ def draw(results, n, d, records, known):
     count = len(where(records, objective=objectives[0]))
     best = math.degrees(known.min_angle)
     nearest_angle_columns(ax, objectives, records, best, known.optimal)
-    cut_below(ax, [min(min(r["degrees"]) for r in where(records, objective=o)) for o in objectives], LOWEST * best)
     ax.set(ylabel="angle to the nearest point, degrees", title=f"{n} points in {d} dimensions; starts: {count}")
+    cut_below(ax, [min(min(r["degrees"]) for r in where(records, objective=o)) for o in objectives], LOWEST * best)
     figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     results.figure(figure, f"_{n}_{d}")
 
 
 def cut_below(ax, smallest, floor):
-    """No single point sets the scale for all others: those of a column below the floor are told in words."""
-    if min(smallest) < floor:
-        ax.set_ylim(bottom=floor)
-        for column, value in enumerate(smallest):
-            if value < floor:
-                ax.text(column, floor, f"↓ {value:.1f}°", ha="center", va="bottom", fontsize=8)
+    """No single point sets the scale for all others: of columns that reach below the floor, the end is told in words."""
+    if min(smallest) >= floor:
+        return
+    strip = floor - 0.07 * (ax.get_ylim()[1] - floor)
+    ax.set_ylim(bottom=strip)
+    ax.axhspan(strip, floor, color="white", zorder=2.5)
+    for column, value in enumerate(smallest):
+        if value < floor:
+            ax.text(column, strip, f"↓ {value:.1f}°", ha="center", va="bottom", fontsize=8, zorder=3)
+    ax.set_title(f"{ax.get_title()}; ↓: columns that go on, and their smallest")
 
 
 def nearest_angle_columns(ax, objectives, records, known, optimal):
