@@ -145,7 +145,7 @@ def draw(results, n, d, records, known):
 
 
 def cut_below(ax, smallest, floor):
-    """No single point sets the scale for all others: of columns that reach below the floor, the end is told in words."""
+    """No single point sets the scale for all others: the end of a column that goes on is told in words."""
     if min(smallest) >= floor:
         return
     strip = floor - 0.07 * (ax.get_ylim()[1] - floor)
