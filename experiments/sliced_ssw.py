@@ -54,6 +54,7 @@ FULL = {
     "steps": 2000,
     "seeds": 5,
     "again": 1,
+    "follow": [[1000, 16], [20_000, 16]],
     "follow_steps": 1000,
 }
 QUICK = {
@@ -64,6 +65,7 @@ QUICK = {
     "added_rates": 0,
     "steps": 100,
     "seeds": 1,
+    "follow": [[100, 3]],
     "follow_steps": 60,
 }
 OPTIMISERS = {
@@ -141,9 +143,10 @@ SHARED = {"shares": shares, "over": ("objective", "lr")}
 
 def main(argv=None):
     results = Results("sliced_ssw", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, implied={"again": 0})
-    sizes = [(1000, 16), (20_000, 16)] if len(results["points"]) > 1 else [(100, 3)]
     settings = [
-        {"optimiser": o, "n": n, "d": d, "follow_steps": results["follow_steps"]} for n, d in sizes for o in OPTIMISERS
+        {"optimiser": o, "n": n, "d": d, "follow_steps": results["follow_steps"]}
+        for n, d in results["follow"]
+        for o in OPTIMISERS
     ]
     followed = results.complete(settings, follow)
     summary = {"seeds": results["seeds"], "steps": results["steps"], "tuned": {}, "followed": {}}
