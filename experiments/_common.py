@@ -271,6 +271,10 @@ def mean_and_error(values):
     return {"mean": statistics.fmean(values), "error": error, "n": len(values)}
 
 
+def counted(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
 def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):
     """A figure and its axes, without the lines that say nothing."""
     figure = Figure(figsize=(width, height), layout="constrained")

@@ -223,7 +223,7 @@ def draw(results, summary, followed):
         right.loglog(r["step"], apart, color=colour, marker=marker, markersize=4, label=r["optimiser"])
     longest = where(followed, n=largest)[0]
     right.loglog(
-        longest["step"], longest["moved"], color=SKY, linestyle=":", linewidth=2, label="mean way from the start"
+        longest["step"], longest["moved"], color=SKY, linestyle=":", linewidth=2, label="mean distance from the start"
     )
     right.axhline(2.2e-16, color=BLACK, linewidth=0.8, linestyle="--", label="double precision")
     right.set(xlabel="step", ylabel="largest angle between the runs, radians")

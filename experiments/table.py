@@ -50,7 +50,7 @@ HEADINGS = {
     "refuted": "Claims that we refute",
     "disproved": "What is false without a run",
     "new": "What is new",
-    "not borne out": "What we expected, and was not so",
+    "not borne out": "What we expected and did not find",
     "open": "Not settled",
 }
 # The page of findings: the verdicts of each part.
