@@ -72,7 +72,7 @@ def of_estimates(summary):
         f"{ratios(even, 'first_order')}.",
     )
     yield Exact(
-        "The bound on deviations.",
+        "The appendix's bound on deviations of the estimate holds.",
         True,
         "Hoeffding's inequality, which has twice the exponent that is printed. At 5 % it is "
         + ", ".join(f"{r['bound'] / r['quantile']:.0f}" for r in estimates.values())
