@@ -72,9 +72,10 @@ time. `--seeds`, `--steps` and the other options ask for less than the paper's s
 and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/` under the
 current one; what is missing is said with where it is to be had.
 
-`weights.py`, `sizes.py` and `repair.py` answer questions that the paper does not ask, and write pages of their own:
-[Which weight](../docs/weights.md), [Which repair](../docs/repair.md). `make reproduce` runs all quick ones. `python
-experiments/table.py` writes this page and the documentation's from the files: no number in them is typed.
+`weights.py`, `sizes.py`, `repair.py` and `verdict.py` answer questions that the paper does not ask, and have pages of
+their own: [Which weight](../docs/weights.md), [Which repair](../docs/repair.md), [The verdict](../docs/verdict.md).
+`make reproduce` runs all quick ones. `python experiments/table.py` writes this page and the documentation's from the
+files: no number in them is typed.
 """
 
 
