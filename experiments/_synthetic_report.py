@@ -92,7 +92,7 @@ def divergence(rows, roots, judged):
             "The authors minimise the root that POT's function returns (erratum 14), which was not run. Without it SSW "
             f"ends with a spherical variance of {ours['mean']:.4f} [{run} of another objective].",
         )
-    lost = ", ".join(f"{rows[o]['lost']} of {rows[o]['variance']['n']} starts ({o})" for o in roots)
+    lost = ", ".join(f"{rows[o]['lost']} of {counted(rows[o]['variance']['n'], 'start')} ({o})" for o in roots)
     return Claim(
         claim,
         [Case.of(o, rows[o]["variance"], least=-0.5, sign=-1) for o in roots],
