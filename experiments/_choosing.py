@@ -31,23 +31,29 @@ def regimes(found):
         for size, sizes in found["tammes"]["summary"].items():
             objectives = {name: row for name, row in sizes["rows"].items() if name != "spherical_code"}
             text = f"`spherical_code` {sizes['known']:.2f}°; {best(objectives, 'mean', '°')}"
-            rows.append([f"few points, alone: {size} dimensions", "smallest angle", text])
+            starts = next(iter(objectives.values()))["n"]
+            rows.append([f"few points, alone: {size} dimensions", "smallest angle", text, starts])
     if "synthetic" in found:
         starts = found["synthetic"]["summary"]["starts"]
         size = "{n:,} in {d} dimensions".format(**found["synthetic"]["configuration"])
         early = next(iter(starts["clumped"].values()))["early_step"]
-        clumped = f"many points, clumped: {size}"
-        rows += [
-            [clumped, f"spherical variance after {early} steps", best(starts["clumped"], "early_variance", "", 3)],
-            [clumped, "spherical variance at the end", best(starts["clumped"], "variance", "", 4)],
-            [clumped, "smallest angle at the end", best(starts["clumped"], "min_degrees", "°")],
-            [f"many points, spread: {size}", "smallest angle at the end", best(starts["uniform"], "min_degrees", "°")],
-        ]
+        steps = found["synthetic"]["configuration"]["steps"]
+        for regime, start, measure, shown in (
+            ("clumped", "clumped", f"spherical variance after {early} steps", ("early_variance", "", 3)),
+            ("clumped", "clumped", f"spherical variance after {steps} steps", ("variance", "", 4)),
+            ("clumped", "clumped", f"smallest angle after {steps} steps", ("min_degrees", "°")),
+            ("spread", "uniform", f"smallest angle after {steps} steps", ("min_degrees", "°")),
+        ):
+            runs = next(iter(starts[start].values()))["variance"]["n"]
+            rows.append([f"many points, {regime}: {size}", measure, best(starts[start], *shown), runs])
     if "dimensionality" in found:
         for size, sizes in found["dimensionality"]["summary"]["sizes"].items():
             text = f"{best(sizes['rows'], 'min_degrees', '°')} (no arrangement exceeds {sizes['bound']:.2f}°)"
-            rows.append([f"dimensions: {size}", "smallest angle at the end", text])
-    return "## What was best where\n\n" + table(["regime", "measure", f"best {BEST}"], rows)
+            steps = found["dimensionality"]["summary"]["steps"]
+            runs = next(iter(sizes["rows"].values()))["min_degrees"]["n"]
+            rows.append([f"dimensions: {size}", f"smallest angle after {steps} steps", text, runs])
+    head = ["regime", "measure", f"best {BEST}, mean over the starts", "starts"]
+    return "## What was best where\n\n" + table(head, ([*cells, str(starts)] for *cells, starts in rows))
 
 
 def cost():

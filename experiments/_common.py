@@ -95,16 +95,17 @@ class Results:
     def __getitem__(self, setting):
         return self.configuration[setting]
 
-    def complete(self, settings, run, *, shares=None):
+    def complete(self, settings, run, *, shares=None, over=("seed",)):
         """The records of all these settings: run(**setting) for each that the file does not hold yet.
 
-        With `shares`, run takes `seeds` instead of `seed` and returns a list: those of settings that differ in their
-        seed alone, and for which shares(setting) is true, at once; otherwise one.
+        With `shares`, run takes a list `seeds` instead of `seed`, and so for every name of `over`, and returns a list:
+        those of settings that differ in nothing else, and for which shares(setting) is true, at once; otherwise one.
         """
         missing = [one for place, one in enumerate(settings) if self._held(one) is None and one not in settings[:place]]
         bar = tqdm(total=len(settings), initial=len(settings) - len(missing), desc=self.name, unit="run", disable=None)
-        with bar, at_a_time(self.jobs, functools.partial(of_setting if shares is None else of_seeds, run)) as start:
-            waiting, running, failed = collections.deque(grouped(missing, shares)), [], []
+        together = functools.partial(of_setting, run) if shares is None else functools.partial(of_group, run, over)
+        with bar, at_a_time(self.jobs, together) as start:
+            waiting, running, failed = collections.deque(grouped(missing, shares, over)), [], []
             while running or (waiting and not failed and time.monotonic() <= self.stop):
                 while waiting and not failed and len(running) < self.jobs and time.monotonic() <= self.stop:
                     group = waiting.popleft()
@@ -182,12 +183,12 @@ def at_a_time(jobs, run):
         yield lambda group: pool.submit(_run_remembered, group)
 
 
-def grouped(settings, shares):
-    """The settings that differ in their seed alone, where they share a run, in the order of their first."""
+def grouped(settings, shares, over):
+    """The settings that differ in nothing but these names, where they share a run, in the order of their first."""
     groups = {}
     for place, setting in enumerate(settings):
         alone = shares is None or not shares(setting)
-        groups.setdefault(place if alone else str(setting | {"seed": None}), []).append(setting)
+        groups.setdefault(place if alone else str(setting | dict.fromkeys(over)), []).append(setting)
     return list(groups.values())
 
 
@@ -195,10 +196,10 @@ def of_setting(run, group):
     return [run(**group[0])]
 
 
-def of_seeds(run, group):
-    """The results of settings that differ in their seed alone."""
-    fixed = {key: value for key, value in group[0].items() if key != "seed"}
-    return run(seeds=[setting["seed"] for setting in group], **fixed)
+def of_group(run, over, group):
+    """The results of settings that differ in these names alone."""
+    fixed = {key: value for key, value in group[0].items() if key not in over}
+    return run(**{f"{name}s": [setting[name] for setting in group] for name in over}, **fixed)
 
 
 def timed(run, group):
@@ -268,6 +269,10 @@ def mean_and_error(values):
     """Mean, standard error of it (0 for a single value), and number of values."""
     error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
     return {"mean": statistics.fmean(values), "error": error, "n": len(values)}
+
+
+def counted(n, noun):
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
 
 
 def axes(rows=1, columns=1, *, width=6.5, height=4.0, **choices):

@@ -56,7 +56,7 @@ def of_estimates(summary):
         headline=True,
     )
     yield Exact(
-        "The appendix's variance as printed, with ζ₁ = E⟨φ(x), μ⟩² − ‖μ‖² (erratum 12).",
+        "The appendix's variance is right as printed, with ζ₁ = E⟨φ(x), μ⟩² − ‖μ‖² (erratum 12).",
         False,
         "It is negative for "
         + "; ".join(f"{name}: {r['printed']:.1e}, measured {r['variance']:.1e}" for name, r in negative.items())
@@ -72,7 +72,7 @@ def of_estimates(summary):
         f"{ratios(even, 'first_order')}.",
     )
     yield Exact(
-        "The bound on deviations.",
+        "The appendix's bound on deviations of the estimate holds.",
         True,
         "Hoeffding's inequality, which has twice the exponent that is printed. At 5 % it is "
         + ", ".join(f"{r['bound'] / r['quantile']:.0f}" for r in estimates.values())

@@ -126,26 +126,29 @@ def draw(results, summary):
                 fmt=marker,
                 color=family_colour(name),
                 capsize=2,
+                fillstyle="none",
                 label=name,
             )
         ax.set(xlabel="smallest angle of the prototypes, radians", title=f"{d} dimensions")
     panels[0][0].set_ylabel("accuracy on a frozen backbone, %")
     shown = panels[0][0].get_legend_handles_labels()
-    figure.legend(*shown, loc="outside lower center", ncols=4, fontsize=8, title="bars: standard error")
+    bars = f"backbones: {summary['settings']['seeds']}; bars: standard error"
+    figure.legend(*shown, loc="outside lower center", ncols=4, fontsize=8, title=bars)
     results.figure(figure)
     figure, ax = axes(width=9, height=4.5)
-    for d, colour, shift in zip(dimensions, (BLUE, ORANGE, PINK), (-0.2, 0.0, 0.2), strict=False):
+    looks = zip(dimensions, (BLUE, ORANGE, PINK), "os^", (-0.2, 0.0, 0.2), strict=False)
+    for d, colour, marker, shift in looks:
         for place, name in enumerate(fixed):
             found = summary["rows"][name][d]
             label = f"{d} dimensions" if place == 0 else None
             angle = found["min_angle"]
             ax.plot([place + shift] * 2, [angle["low"], angle["high"]], color=colour, linewidth=1)
-            ax.plot(place + shift, angle["mean"], "o", color=colour, label=label)
+            ax.plot(place + shift, angle["mean"], marker, color=colour, label=label)
             if found["paper"]:
                 ax.plot(place + shift, found["paper"][2], "_", color=BLACK, markersize=12)
     if comparable(summary):
         ax.plot([], [], "_", color=BLACK, markersize=12, label="the paper")
     ax.set_xticks(range(len(fixed)), fixed, rotation=35, ha="right")
     ax.set(ylabel="smallest angle, radians", title="mean and range over the starts")
-    ax.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8)
     results.figure(figure, "_angles")

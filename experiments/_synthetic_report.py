@@ -1,6 +1,6 @@
 """What the synthetic runs say of the paper's claims."""
 
-from _common import markdown, mean_and_error
+from _common import counted, markdown, mean_and_error
 from _peer import PEERS
 from _verdicts import Case, Claim, Untested, judge, within
 
@@ -86,12 +86,13 @@ def divergence(rows, roots, judged):
     claim = "SSW with 13 circles is unstable from a clumped start and diverges."
     if not roots:
         ours = rows["SSW 13"]["variance"]
+        run = counted(ours["n"], "start")
         return Untested(
             claim,
             "The authors minimise the root that POT's function returns (erratum 14), which was not run. Without it SSW "
-            f"ends with a spherical variance of {ours['mean']:.4f} [{ours['n']} start(s) of another objective].",
+            f"ends with a spherical variance of {ours['mean']:.4f} [{run} of another objective].",
         )
-    lost = ", ".join(f"{rows[o]['lost']} of {rows[o]['variance']['n']} starts ({o})" for o in roots)
+    lost = ", ".join(f"{rows[o]['lost']} of {counted(rows[o]['variance']['n'], 'start')} ({o})" for o in roots)
     return Claim(
         claim,
         [Case.of(o, rows[o]["variance"], least=-0.5, sign=-1) for o in roots],
@@ -148,6 +149,6 @@ def rate_table(best_rates):
         for start, found in best_rates.items():
             row, digits = found[objective], 4 if MEASURES[start] == "variance" else 2
             edge = "" if row["inside"] else " (edge)"
-            cells += [f"{row['mean']:.{digits}f} ({row['n']} start(s))", f"{row['lr']:g}{edge}"]
+            cells += [f"{row['mean']:.{digits}f} ({counted(row['n'], 'start')})", f"{row['lr']:g}{edge}"]
         rows.append(cells)
-    return ["Each objective at its own best rate of the grid:", "", *markdown(head, rows)]
+    return ["Each objective at its own best rate of the grid, chosen with one start:", "", *markdown(head, rows)]

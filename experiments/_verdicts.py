@@ -158,6 +158,8 @@ def _evidence(claim, p):
     shown = "; ".join(case.text(claim.unit, claim.digits) for case in (lowest if many else claim.cases))
     if many:
         shown = f"the lowest of {len(claim.cases)} cases: {shown}"
+    if not claim.evidence.endswith(":"):
+        shown = shown[:1].upper() + shown[1:]
     starts = sorted({case.n for case in claim.cases})
     counted = " or ".join(str(n) for n in starts) + (" start" if starts == [1] else " starts")
     if p is not None:

@@ -16,7 +16,7 @@ import torch
 from _common import BLACK, MARKERS, RED, Results, axes, family_colour, generator, mean_and_error, product, where
 from _objectives import LARGE
 from _verdicts import Case, Claim, Exact, judge
-from synthetic import disperse, gradient_of, points_of
+from synthetic import disperse, gradient_of, measures_at_start, points_of
 
 import unclump as uc
 
@@ -65,7 +65,8 @@ def run(*, n, d, start, objective, seed, batch, steps, lr):
     table = torch.nn.Parameter(points_of(start, n, d, seed))
     optimizer = uc.SphereAdam([table], lr=lr)
     evaluate = gradient_of(table, objective, made, batch=batch, seed=seed)
-    (first, last), _ = disperse(table, optimizer, evaluate, steps=steps, measured={0, steps})
+    first = measures_at_start(start, n, d, seed)
+    (*_, last), _ = disperse(table, optimizer, evaluate, steps=steps, measured={steps}, first=first)
     return {
         "start_degrees": first["min_degrees"],
         "start_variance": first["variance"],
@@ -76,8 +77,7 @@ def run(*, n, d, start, objective, seed, batch, steps, lr):
 
 def run_uniform(*, uniform, d, seed):
     """What uniform points have, untouched."""
-    points = points_of("uniform", uniform, d, seed)
-    return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
+    return measures_at_start("uniform", uniform, d, seed)
 
 
 def main(argv=None):
@@ -140,7 +140,9 @@ def draw(results, sizes):
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
-            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}", ylabel="smallest angle, degrees")
+            bars = "; bars: standard error" if results["seeds"] > 1 else ""
+            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}{bars}")
+            top.set_ylabel("smallest angle, degrees")
             bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log")
             bottom.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
             bottom.minorticks_off()

@@ -20,6 +20,7 @@ QUICK = {"angles": 180, "dimensions": [16, 64, 256], "samples": 5_000}
 FAMILIES = {"RBF": uc.Gaussian, "Laplace": uc.Laplace, "Riesz": uc.Riesz}
 DISTANCES = ("chordal", "geodesic", "shifted")
 LOOK = {"chordal": (BLUE, "-", "o"), "geodesic": (ORANGE, "--", "s"), "shifted": (GREEN, ":", "^")}
+HIGHEST = 1.6  # of the norms that are drawn
 
 
 def kernels(factor=1.0):
@@ -89,16 +90,16 @@ def of(spreads, name):
 
 
 def draw_push(results, pushes):
-    figure, panels = axes(1, 3, width=11, height=3.8, sharex=True)
+    figure, panels = axes(1, 3, width=11, height=3.8, sharex=True, sharey=True)
     for record in pushes:
         family, distance = record["kernel"].split()
         ax, (colour, line, _) = panels[list(FAMILIES).index(family)], LOOK[distance]
         ax.plot(record["degrees"], record["norms"], color=colour, linestyle=line, label=distance, linewidth=2)
-        ax.set(title=family, xlabel="angle between the points, degrees", ylim=(0, 1.2), xlim=(0, 180))
+        ax.set(title=family, xlabel="angle between the points, degrees", ylim=(0, HIGHEST), xlim=(0, 180))
         ax.set_xticks(range(0, 181, 45))
-    panels[0].set(ylabel="norm of the kernel's gradient", ylim=(0, 1.6))
-    panels[2].set(title="Riesz (cut at 1.2)")
-    panels[1].legend(title="distance")
+    panels[0].set(ylabel="norm of the kernel's gradient")
+    panels[2].set(title=f"Riesz (cut at {HIGHEST})")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     results.figure(figure, "_push")
 
 

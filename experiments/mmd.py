@@ -184,14 +184,15 @@ def draw_power(results, powers):
     looks = zip(
         TESTS, (BLUE, ORANGE, GREEN, RED, BLACK, PINK), "os^vDP", ("-", "--", "-.", ":", "-", "--"), strict=True
     )
-    for name, colour, marker, line in looks:
+    for place, (name, colour, marker, line) in enumerate(looks):
         for row, d in zip(panels, results["dimensions"], strict=True):
             for ax, alternative in zip(row, ALTERNATIVES, strict=True):
                 shown = where(powers, alternative=alternative, d=d)
                 ys = [r["rejected"][name] for r in shown]
-                ax.plot(
-                    [r["strength"] for r in shown], ys, color=colour, marker=marker, linestyle=line, label=name, ms=5
-                )
+                ax.plot(  # hollow, and each smaller than the last: several coincide
+                    [r["strength"] for r in shown], ys, color=colour, marker=marker, linestyle=line, label=name,
+                    fillstyle="none", markersize=10 - place,
+                )  # fmt: skip
                 ax.set(title=f"{alternative}, d = {d}", ylim=(-0.03, 1.03))
     for ax in panels[-1]:
         ax.set_xlabel("concentration κ / √d")

@@ -17,7 +17,7 @@ import statistics
 from functools import partial
 
 import torch
-from _common import BLACK, BLUE, ORANGE, Results, axes, generator, mean_and_error, product, where
+from _common import BLACK, BLUE, ORANGE, Results, axes, counted, generator, mean_and_error, product, where
 from _objectives import SMALL, descend
 from _verdicts import Case, Claim, judge, within
 from tammes import degrees, nearest_angle_columns, shares, starts
@@ -190,9 +190,9 @@ def report(summary):
     means = [statistics.fmean(gain["mean"] for gain in gained.values()) for gained in (raw, tangent)]
     return {
         "claim": "Riemannian Adam ends with larger angles than projected Adam, for all objectives but KoLeo",
-        "got": f"larger in the mean for {len(better)} of {len(raw)} objectives over the gradient as it comes, from "
-        f"{seeds} start(s); mean gain {means[0]:+.2f}°, over a tangent gradient {means[1]:+.2f}°; KoLeo "
-        f"{raw['KoLeo']['mean']:+.2f}° and {tangent['KoLeo']['mean']:+.2f}°",
+        "got": f"larger on average for {len(better)} of {len(raw)} objectives, from {counted(seeds, 'start')}; mean "
+        f"gain over projected Adam {means[0]:+.2f}° with the gradient as it comes, {means[1]:+.2f}° with its tangent "
+        f"part; of KoLeo {raw['KoLeo']['mean']:+.2f}° and {tangent['KoLeo']['mean']:+.2f}°",
         "findings": judge(claims(rows, raw, tangent, summary["seconds"])),
     }
 

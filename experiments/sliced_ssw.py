@@ -22,7 +22,6 @@ from _common import (
     BLUE,
     GREEN,
     ORANGE,
-    PINK,
     RED,
     SKY,
     Results,
@@ -55,6 +54,7 @@ FULL = {
     "steps": 2000,
     "seeds": 5,
     "again": 1,
+    "follow": [[1000, 16], [20_000, 16]],
     "follow_steps": 1000,
 }
 QUICK = {
@@ -65,6 +65,7 @@ QUICK = {
     "added_rates": 0,
     "steps": 100,
     "seeds": 1,
+    "follow": [[100, 3]],
     "follow_steps": 60,
 }
 OPTIMISERS = {
@@ -74,14 +75,46 @@ OPTIMISERS = {
     "SGD, same lr": lambda params, scale: uc.SphereSGD(params, lr=0.1),
 }
 FOLLOWED = ("Sliced", "SSW")
+SMALL = 100_000  # coordinates
 FACTOR = 4.0  # from the last rate to one that is added
 
 
-def run(*, objective, n, d, circles, lr, seed, steps, again):
-    made = OBJECTIVES[objective](circles, generator=generator(seed, n, d, 1 + again))
-    optimizer = partial(uc.SphereAdam, lr=lr)
-    points = uc.disperse(clump(n, d, seed), made, steps=steps, optimizer=optimizer, measure_every=steps).points
-    return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
+def run(*, objectives, lrs, n, d, circles, seed, steps, again):
+    """Several objectives and rates from one start: they draw the same circles, so that calls can be shared."""
+    points = together(
+        clump(n, d, seed),
+        list(zip(objectives, lrs, strict=True)),
+        lambda name: OBJECTIVES[name](circles, generator=generator(seed, n, d, 1 + again)),
+        steps=steps,
+    )
+    return [{"min_degrees": math.degrees(uc.min_angle(one)), "variance": uc.spherical_variance(one)} for one in points]
+
+
+def together(start, choices, make, *, steps):
+    """The points after so many steps of each choice of objective and rate, as `descend` has them."""
+    rates = sorted({lr for _, lr in choices})
+    names = {lr: [name for name, its in choices if its == lr] for lr in rates}
+    tables = {lr: torch.nn.Parameter(start.repeat(len(names[lr]), 1, 1)) for lr in rates}
+    optimizer = uc.SphereAdam([{"params": [tables[lr]], "lr": lr} for lr in rates], lr=rates[0])
+    for table in tables.values():
+        table.grad = torch.empty_like(table)
+    sets = {
+        name: [(lr, names[lr].index(name)) for lr in rates if name in names[lr]]
+        for name in dict.fromkeys(name for name, _ in choices)
+    }
+    made = {name: make(name) for name in sets}
+    for _ in range(steps):
+        for name, places in sets.items():
+            points = torch.stack([tables[lr].detach()[place] for lr, place in places])
+            for (lr, place), gradient in zip(places, made[name].value_and_gradient(points)[1], strict=True):
+                tables[lr].grad[place] = gradient
+        optimizer.step()
+    return [tables[lr].detach()[names[lr].index(name)] for name, lr in choices]
+
+
+def shares(setting):
+    """Of larger tables the work itself takes longer than the calls, and several do not fit into the cache."""
+    return setting["n"] * setting["d"] <= SMALL
 
 
 def follow(*, optimiser, n, d, follow_steps):
@@ -105,11 +138,15 @@ def follow(*, optimiser, n, d, follow_steps):
     return {"step": steps, "apart": apart, "moved": moved}
 
 
+SHARED = {"shares": shares, "over": ("objective", "lr")}
+
+
 def main(argv=None):
     results = Results("sliced_ssw", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, implied={"again": 0})
-    sizes = [(1000, 16), (20_000, 16)] if len(results["points"]) > 1 else [(100, 3)]
     settings = [
-        {"optimiser": o, "n": n, "d": d, "follow_steps": results["follow_steps"]} for n, d in sizes for o in OPTIMISERS
+        {"optimiser": o, "n": n, "d": d, "follow_steps": results["follow_steps"]}
+        for n, d in results["follow"]
+        for o in OPTIMISERS
     ]
     followed = results.complete(settings, follow)
     summary = {"seeds": results["seeds"], "steps": results["steps"], "tuned": {}, "followed": {}}
@@ -126,7 +163,7 @@ def tuned_row(results, size):
     """Each objective at its best choice; Sliced also with other circles; and what a start takes, in seconds."""
     rates, row, records = list(results["rates"]), {}, []
     for added in range(results["added_rates"] + 1):
-        records = results.complete(settings(results, size, rates), run)
+        records = results.complete(settings(results, size, rates), run, **SHARED)
         row = {name: tuned(where(records, objective=name)) for name in results["objectives"]}
         edges = {rates[0] / FACTOR for r in row.values() if r["lr"] == rates[0]}
         edges |= {rates[-1] * FACTOR for r in row.values() if r["lr"] == rates[-1]}
@@ -138,7 +175,7 @@ def tuned_row(results, size):
     row["seconds"] = sum(r["seconds"] for r in records) / results["seeds"]
     if results["again"]:
         best = {"circles": [row["Sliced"]["circles"]], "objective": ["Sliced"], "again": [1]}
-        again = results.complete(settings(results, size, [row["Sliced"]["lr"]], **best), run)
+        again = results.complete(settings(results, size, [row["Sliced"]["lr"]], **best), run, **SHARED)
         row["Sliced again"] = {"values": [r["min_degrees"] for r in again]}
     return row
 
@@ -161,19 +198,22 @@ def tuned(records):
 
 def draw(results, summary, followed):
     figure, (left, right) = axes(1, 2, width=13.5, height=4.6)
-    looks = zip(results["dimensions"], ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PINK, "D")), strict=False)
-    for d, (colour, marker) in looks:
+    dimensions = results["dimensions"]
+    for n, (colour, marker) in zip(results["points"], ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^")), strict=False):
         for name, line in (("SSW", "--"), ("SSW root", "-")):
             if name in results["objectives"]:
-                gaps = [gap(summary["tuned"][f"{n} in {d}"], name, "Sliced") for n in results["points"]]
+                gaps = [gap(summary["tuned"][f"{n} in {d}"], name, "Sliced") for d in dimensions]
                 left.errorbar(
-                    results["points"], [g["mean"] for g in gaps], [g["error"] for g in gaps], color=colour, capsize=3,
+                    dimensions, [g["mean"] for g in gaps], [g["error"] for g in gaps], color=colour, capsize=3,
                     linestyle=line, marker=marker, fillstyle="full" if "root" in name else "none",
-                    label=f"{name}, d = {d}",
+                    label=f"{name}, n = {n:,}",
                 )  # fmt: skip
     left.axhline(0, color=BLACK, linewidth=0.8)
-    left.set(xscale="log", xlabel="points", ylabel="smallest angle minus that of Sliced, degrees")
-    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}")
+    left.set(xscale="log", xlabel="dimensions", ylabel="smallest angle minus that of Sliced, degrees")
+    left.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
+    left.minorticks_off()
+    bars = "; bars: standard error" if results["seeds"] > 1 else ""
+    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
     left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.15, 1))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)
@@ -183,7 +223,7 @@ def draw(results, summary, followed):
         right.loglog(r["step"], apart, color=colour, marker=marker, markersize=4, label=r["optimiser"])
     longest = where(followed, n=largest)[0]
     right.loglog(
-        longest["step"], longest["moved"], color=SKY, linestyle=":", linewidth=2, label="mean way from the start"
+        longest["step"], longest["moved"], color=SKY, linestyle=":", linewidth=2, label="mean distance from the start"
     )
     right.axhline(2.2e-16, color=BLACK, linewidth=0.8, linestyle="--", label="double precision")
     right.set(xlabel="step", ylabel="largest angle between the runs, radians")

@@ -7,10 +7,11 @@ all rows, as in the authors' code (ltl-uva/ledoh-torch at 882a1c1, examples/benc
 does, ours updates the whole table at every step: rows that were not drawn go on with the momentum they have ("dense").
 Two objectives are also run with an optimiser that leaves such rows alone ("lazy"). Their SSW is POT's function, a root
 (ledoh_torch/ssw.py): "SSW 13 root"; SSW without it is the closed form of the paper. Rows of the "peer" are theirs in
-plain torch and POT, with geoopt's optimiser. One rate ranks speeds as much as objectives, so each may also be run at
-every rate of a grid, of which the best counts. Measured on all pairs.
+plain torch and POT, with geoopt's optimiser. One rate ranks speeds as much as objectives, so each is also run at every
+rate of a grid, from one start, and at the best of them from all. Measured on all pairs.
 """
 
+import functools
 import math
 import statistics
 
@@ -35,10 +36,10 @@ FULL = {
     "steps": 5000,
     "lr": 0.001,
     "seeds": 5,
+    "seeds_uniform": 5,
     "peers": list(PEERS),
     "seeds_peer": 3,
     "rates": [0.0001, 0.0003, 0.003, 0.01],
-    "seeds_rates": 5,
     "records": 8,
 }
 QUICK = {
@@ -50,9 +51,9 @@ QUICK = {
     "steps": 200,
     "lr": 0.01,
     "seeds": 1,
+    "seeds_uniform": 1,
     "peers": [],
     "rates": [0.02],
-    "seeds_rates": 1,
     "records": 4,
 }
 
@@ -61,20 +62,29 @@ def points_of(start, n, d, seed, kappa=100.0):
     return clump(n, d, seed, kappa=kappa) if start == "clumped" else uc.uniform(n, d, generator=generator(seed, n, d))
 
 
-def disperse(table, optimizer, evaluate, *, steps, measured):
-    """Steps on a table, and its measures at some; where values are lost, the step is noted, and the last ones stay."""
-    history, lost = [], None
-    for step in range(steps + 1):
+def measures_of(points):
+    return {"min_degrees": math.degrees(uc.min_angle(points)), "variance": uc.spherical_variance(points)}
+
+
+@functools.lru_cache(maxsize=2)
+def measures_at_start(start, n, d, seed, kappa=100.0):
+    """Once for all objectives that begin there: over all pairs, they take as long as hundreds of steps."""
+    return measures_of(points_of(start, n, d, seed, kappa))
+
+
+def disperse(table, optimizer, evaluate, *, steps, measured, first):
+    """Steps on a table, and its measures after some, those of the start being known already.
+
+    Where values are lost, the step is noted, and the last ones stay.
+    """
+    history, lost = [{"step": 0} | first], None
+    for step in range(1, steps + 1):
+        if not lost:
+            evaluate()
+            optimizer.step()
         if step in measured:
-            points = table.detach()
-            lost = lost or (None if points.isfinite().all() else step)
-            if lost:
-                history.append(history[-1] | {"step": step})
-                continue
-            degrees = math.degrees(uc.min_angle(points))
-            history.append({"step": step, "min_degrees": degrees, "variance": uc.spherical_variance(points)})
-        evaluate()
-        optimizer.step()
+            lost = lost or (None if table.isfinite().all() else step)
+            history.append((history[-1] if lost else measures_of(table.detach())) | {"step": step})
     return history, lost
 
 
@@ -119,7 +129,8 @@ def run(*, start, objective, lazy, seed, n, d, batch, steps, lr, kappa, records)
         optimizer = uc.SphereAdam([table], lr=lr, lazy=lazy)
         name, made = objective, LARGE[objective](draw)
     evaluate = gradient_of(table, name, made, batch=batch, seed=seed)
-    history, lost = disperse(table, optimizer, evaluate, steps=steps, measured=measured)
+    first = measures_at_start(start, n, d, seed, kappa)
+    history, lost = disperse(table, optimizer, evaluate, steps=steps, measured=measured, first=first)
     return {key: [entry[key] for entry in history] for key in history[0]} | {"lost_at": lost}
 
 
@@ -127,36 +138,62 @@ def main(argv=None):
     results = Results("synthetic", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK, implied={"lost_at": None})
     fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "kappa", "records")}
     chosen = [(o, False) for o in results["objectives"]] + [(o, True) for o in results["lazy"]]
-    rows = [(o, lazy, results["lr"], results["seeds"]) for o, lazy in chosen]
-    rows += [(o, False, results["lr"], results["seeds_peer"]) for o in results["peers"]]
-    rows += [(o, False, lr, results["seeds_rates"]) for lr in results["rates"] for o in results["objectives"]]
+    rows = [(start, o, lazy, seeds_of(results, start)) for start in results["starts"] for o, lazy in chosen]
+    rows += [(start, o, False, results["seeds_peer"]) for start in results["starts"] for o in results["peers"]]
     settings = [
-        {"start": start, "objective": objective, "lazy": lazy, "seed": seed, "lr": lr, **fixed}
+        {"start": start, "objective": objective, "lazy": lazy, "seed": seed, "lr": results["lr"], **fixed}
         for seed in range(max(seeds for *_, seeds in rows))
-        for objective, lazy, lr, seeds in rows
+        for start, objective, lazy, seeds in rows
         if seed < seeds
-        for start in results["starts"]
     ]
     records = results.complete(settings, run)
     summary = {
         "bound": math.degrees(uc.upper_bound(results["n"], results["d"])),
         "seconds": statistics.median(r["seconds"] for r in records),
         "starts": {},
-        "best_rates": {},
+        "best_rates": best_rates(results, records, fixed) if results["rates"] else {},
     }
     for start in results["starts"]:
         here = where(records, start=start)
         named = {o + (" (lazy)" if lazy else ""): (o, lazy) for o, lazy in chosen}
         named |= {o: (o, False) for o in results["peers"]}
         summary["starts"][start] = {
-            name: row_of(where(here, objective=o, lazy=lazy, lr=results["lr"])) for name, (o, lazy) in named.items()
+            name: row_of(where(here, objective=o, lazy=lazy)) for name, (o, lazy) in named.items()
         }
-        if results["rates"]:
-            summary["best_rates"][start] = {
-                o: best_rate(where(here, objective=o, lazy=False), MEASURES[start]) for o in results["objectives"]
-            }
-    draw(results, where(records, lr=results["lr"]), chosen)
+    draw(results, records, chosen)
     return results.finish(summary)
+
+
+def seeds_of(results, start):
+    return results["seeds_uniform" if start == "uniform" else "seeds"]
+
+
+def best_rates(results, records, fixed):
+    """Of each objective from each start: the best rate of those tried with the first seed, with all seeds."""
+    at_the_end = fixed | {"records": 2, "lazy": False}
+    rows = [{"start": s, "objective": o} | at_the_end for s in results["starts"] for o in results["objectives"]]
+    tried = results.complete([row | {"seed": 0, "lr": lr} for row in rows for lr in results["rates"]], run)
+    tried += [r for r in records if r["seed"] == 0]
+    best = []
+    for row in rows:
+        key = MEASURES[row["start"]]
+        ends = {r["lr"]: r[key][-1] for r in where(tried, start=row["start"], objective=row["objective"], lazy=False)}
+        lr = max(ends, key=ends.get)
+        best.append(row | {"lr": lr, "inside": min(ends) < lr < max(ends)})
+    again = [
+        {key: row[key] for key in row if key != "inside"} | {"seed": seed}
+        for row in best
+        if row["lr"] != results["lr"]
+        for seed in range(1, seeds_of(results, row["start"]))
+    ]
+    runs = tried + records + results.complete(again, run)
+    found = {start: {} for start in results["starts"]}
+    for row in best:
+        start, objective, lr = row["start"], row["objective"], row["lr"]
+        at_it = where(runs, start=start, objective=objective, lr=lr, lazy=False)
+        values = list({r["seed"]: r[MEASURES[start]][-1] for r in at_it}.values())
+        found[start][objective] = mean_and_error(values) | {"lr": lr, "inside": row["inside"], "values": values}
+    return found
 
 
 def row_of(runs):
@@ -173,15 +210,6 @@ def row_of(runs):
         "early_step": runs[0]["step"][middle],
         "lost": sum(r.get("lost_at") is not None for r in runs),
     }
-
-
-def best_rate(runs, key):
-    """The rate whose mean over the starts is best, and whether smaller and larger ones were tried."""
-    rates = sorted({r["lr"] for r in runs})
-    means = {lr: mean_and_error([r[key][-1] for r in where(runs, lr=lr)]) for lr in rates}
-    best = max(rates, key=lambda lr: means[lr]["mean"])
-    values = [r[key][-1] for r in where(runs, lr=best)]
-    return means[best] | {"lr": best, "inside": rates[0] < best < rates[-1], "values": values}
 
 
 def draw(results, records, chosen):

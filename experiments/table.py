@@ -50,7 +50,7 @@ HEADINGS = {
     "refuted": "Claims that we refute",
     "disproved": "What is false without a run",
     "new": "What is new",
-    "not borne out": "What we expected, and was not so",
+    "not borne out": "What we expected and did not find",
     "open": "Not settled",
 }
 # The page of findings: the verdicts of each part.
@@ -74,9 +74,10 @@ with its image classification and its [machine translation](translation/README.m
 - Images and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/`
   under the current one. If something is missing, the message says where to get it.
 
-`weights.py`, `sizes.py` and `repair.py` answer questions that the paper does not ask, and write pages of their own:
-[Which weight](../docs/weights.md), [How large objectives are](../docs/sizes.md), [Which repair](../docs/repair.md).
-`python experiments/table.py` writes this page and those of the documentation from the files: no number is typed.
+`weights.py`, `sizes.py`, `repair.py` and `verdict.py` answer questions that the paper does not ask, and have pages of
+their own: [Which weight](../docs/weights.md), [How large objectives are](../docs/sizes.md),
+[Which repair](../docs/repair.md), [The verdict](../docs/verdict.md). `python experiments/table.py` writes this page and
+those of the documentation from the files: no number is typed.
 """
 
 
@@ -135,12 +136,14 @@ def rows(found):
 
 def lists(found):
     for verdict, heading in HEADINGS.items():
-        yield from (f"## {heading}", "")
-        for data in found.values():
-            for finding in data["findings"]:
-                if finding["verdict"] == verdict:
-                    yield f"- **{finding['claim']}** {finding['evidence']} (`{script(data['name'])}`)"
-        yield ""
+        lines = [
+            f"- **{finding['claim']}** {finding['evidence']} (`{script(data['name'])}`)"
+            for data in found.values()
+            for finding in data["findings"]
+            if finding["verdict"] == verdict
+        ]
+        if lines:
+            yield from (f"## {heading}", "", *lines, "")
 
 
 def versions(found):
@@ -201,23 +204,30 @@ def page(found):
 
 
 def findings(found):
-    """The page for a reader who has ten minutes: a sentence a finding, with its number, its figure and its command."""
+    """The page for a reader who has ten minutes: a sentence a finding, with its number, its figure and its command.
+
+    What is open is told experiment by experiment.
+    """
     lines = [
         "# What we found",
         "",
         'We tested the claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025) on two cores.',
-        f"{counts(found)} This page has the most important; [Results](results.md) has all, with every interval, and",
-        "the rule by which they are judged is at the end.",
+        f"{counts(found)} The main ones are here; [Results](results.md) has all of them, with every interval and",
+        "figure, the rule by which they were judged, and the files of the authors' code that say what they ran.",
         "",
     ]
     for part, verdicts in PARTS.items():
         every = [(name, one) for name, data in found.items() for one in data["findings"] if one["verdict"] in verdicts]
         chosen = [(name, one) for name, one in every if one["headline"]]
-        lines += [f"## {part}", "", f"{len(chosen)} of {len(every)}:", ""]
-        for name, one in chosen:
-            lines += [f"- {sentence(one)} ([{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`)"]
+        lines += [f"## {part}", "", f"The main {len(chosen)} of {len(every)}.", ""]
+        told = {}
+        for place, (name, one) in enumerate(chosen):
+            told.setdefault(name if one["verdict"] == "open" else place, (name, []))[1].append(sentence(one))
+        for name, sentences in told.values():
+            where = f"[{NAMES[name]}](results.md#{anchor(name)}), `{command(name)}`"
+            lines += [f"- {' '.join(sentences)} ({where})"]
         lines += [""]
-    return "\n".join([*lines, SOURCE, "", RULE]).rstrip() + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def sentence(finding):

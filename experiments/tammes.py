@@ -37,6 +37,7 @@ QUICK = {
     "search_seconds": 0,
 }
 CODE = "spherical_code"
+LOWEST = 0.7  # of the best angle that is known: the figure's lower end
 # What the authors' figure has (ltl-uva/ledoh-torch at 882a1c1, examples/bench/plot_tammes.py), and SSW of the paper's.
 NEAREST, SAMPLED = ["MM geodesic", "KoLeo"], ["Lloyd 300", "SSW 50", "Sliced 1"]
 MHE_AS_RUN = ["MHE Laplace geodesic", "MHE RBF chordal", "MHE Riesz shifted"]
@@ -135,10 +136,25 @@ def draw(results, n, d, records, known):
     figure, ax = axes(width=10, height=4.8)
     objectives = [*results["objectives"], CODE]
     count = len(where(records, objective=objectives[0]))
-    nearest_angle_columns(ax, objectives, records, math.degrees(known.min_angle), known.optimal)
+    best = math.degrees(known.min_angle)
+    nearest_angle_columns(ax, objectives, records, best, known.optimal)
     ax.set(ylabel="angle to the nearest point, degrees", title=f"{n} points in {d} dimensions; starts: {count}")
+    cut_below(ax, [min(min(r["degrees"]) for r in where(records, objective=o)) for o in objectives], LOWEST * best)
     figure.legend(loc="outside upper right", ncols=2, fontsize=8)
     results.figure(figure, f"_{n}_{d}")
+
+
+def cut_below(ax, smallest, floor):
+    """No single point sets the scale for all others: the end of a column that goes on is told in words."""
+    if min(smallest) >= floor:
+        return
+    strip = floor - 0.07 * (ax.get_ylim()[1] - floor)
+    ax.set_ylim(bottom=strip)
+    ax.axhspan(strip, floor, color="white", zorder=2.5)
+    for column, value in enumerate(smallest):
+        if value < floor:
+            ax.text(column, strip, f"↓ {value:.1f}°", ha="center", va="bottom", fontsize=8, zorder=3)
+    ax.set_title(f"{ax.get_title()}; ↓: columns that go on, and their smallest")
 
 
 def nearest_angle_columns(ax, objectives, records, known, optimal):

@@ -2,7 +2,7 @@
 
 import statistics
 
-from _common import markdown
+from _common import counted, markdown
 from _verdicts import judge
 
 from translation.claims import continuous_claims, discrete_claims
@@ -155,12 +155,12 @@ def ran(summary):
     row = next(iter(summary["discrete"].values()))
     test = row["scores"][first_test(row)]
     words = (
-        f"{row['data']}, test {first_test(row)} of {test['sentences']} sentences, {row['seeds']} seed(s), "
+        f"{row['data']}, test {first_test(row)} of {test['sentences']} sentences, {counted(row['seeds'], 'seed')}, "
         f"{row['updates']} updates ({row['epochs']:.1f} epochs)"
     )
     if summary["continuous"]:
         row = next(iter(summary["continuous"].values()))
-        words += f"; continuous {row['seeds']} seed(s), {row['updates']} updates ({row['epochs']:.1f} epochs)"
+        words += f"; continuous {counted(row['seeds'], 'seed')}, {row['updates']} updates ({row['epochs']:.1f} epochs)"
     return f"{words}; {test['signature']}"
 
 

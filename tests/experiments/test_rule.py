@@ -133,14 +133,14 @@ def test_what_needs_no_starts_has_its_reason(rule):
 def test_the_text_has_intervals_starts_and_setting(rule):
     claim = rule.Claim("It is so.", [case(rule, CLEAR, "one")], seconds=SECONDS, setting="half the steps", unit="°")
     (found,) = rule.judge([claim])
-    assert "one +1.00° (+0.90 to +1.10) [95 % intervals, 5 starts; p < 0.0001 after Holm" in found["evidence"]
+    assert "One +1.00° (+0.90 to +1.10) [95 % intervals, 5 starts; p < 0.0001 after Holm" in found["evidence"]
     assert found["evidence"].endswith("Setting, ours: half the steps.")
     assert found["brief"] == "one +1.00° (+0.90 to +1.10), 5 starts; ours: half the steps."
     (found,) = rule.judge([rule.Claim("It is so.", [case(rule, [1.0], "one")], seconds=SECONDS)])
-    assert "one +1.00 [no interval, 1 start: too few]" in found["evidence"]
+    assert "One +1.00 [no interval, 1 start: too few]" in found["evidence"]
     many = [case(rule, [value + place for value in CLEAR], f"case {place}") for place in range(20)]
     (found,) = rule.judge([rule.Claim("It is so.", many, seconds=SECONDS)])
-    assert "the lowest of 20 cases: case 0 +1.00" in found["evidence"]
+    assert "The lowest of 20 cases: case 0 +1.00" in found["evidence"]
     assert "case 19" not in found["evidence"]
     assert found["brief"] == "least of 20 cases: case 0 +1.00 (+0.90 to +1.10), 5 starts."
     (found,) = rule.judge([rule.Claim("It is so.", many, SECONDS, existential=True, evidence="Few words. Gain:")])
@@ -192,3 +192,29 @@ def test_a_reduced_setting_is_named_in_its_verdicts(rule):
             settled = [one for one in found if one["verdict"] in ("confirmed", "refuted")]
             assert all("Setting, ours" in one["evidence"] for one in settled), name
     assert table.RULE is rule.RULE
+
+
+@pytest.mark.parametrize(("points", "verdict"), [(100, "open"), (10_000, "confirmed")])
+def test_few_points_say_nothing_of_many(rule, points, verdict):
+    """Sliced and SSW that end alike with 100 points are not seen to do so as points grow in number."""
+    report = importlib.import_module("_sliced_ssw_report").report
+    ends = {"values": [40.0, 41.0, 42.0, 43.0, 44.0], "lr": 0.02, "inside": True}
+    shifted = ends | {"values": [40.01, 41.0, 41.99, 43.0, 44.01]}
+    row = {"Sliced": ends, "SSW": ends, "SSW root": shifted, "seconds": 30.0}
+    found = report({"seeds": 5, "steps": 2000, "tuned": {f"{points} in 3": row}, "followed": {}})["findings"]
+    (one,) = [one for one in found if one["claim"].startswith("As the number of points grows")]
+    assert one["verdict"] == verdict
+    assert ("Not run with more than 100 points [5 starts" in one["evidence"]) == (verdict == "open")
+
+
+def test_the_page_of_findings_is_read_in_ten_minutes(rule):
+    """Every finding with the place of its figure and its command; at most 1,400 words, about two screens."""
+    table = importlib.import_module("table")
+    page = table.findings(table.load())
+    bullets = [line for line in page.splitlines() if line.startswith("- ")]
+    assert all(re.search(r"\(results\.md#[\w-]+\), `python experiments/[^`]+`\)$", bullet) for bullet in bullets)
+    assert len(page.split()) <= 1400
+    found = [(name, one) for name, data in table.load().items() for one in data["findings"] if one["headline"]]
+    assert all(page.count(f"**{one['claim']}**") == 1 for _, one in found)
+    is_open = [(name, one) for name, one in found if one["verdict"] == "open"]
+    assert len(bullets) == len(found) - len(is_open) + len({name for name, _ in is_open})

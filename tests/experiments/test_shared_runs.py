@@ -78,6 +78,24 @@ def test_sets_end_where_disperse_takes_each_to_the_bit(objective, optimizer, dec
         assert torch.equal(one, dispersed.points)
 
 
+@pytest.mark.parametrize("circles", [1, 13])
+@pytest.mark.parametrize(("n", "d"), [(30, 3), (200, 16)])
+def test_objectives_and_rates_that_share_circles_end_where_each_would_alone(n, d, circles):
+    """But for the rounding of a sum's factor; the rates of the objectives need not be the same."""
+    common, objectives, sliced_ssw = (
+        importlib.import_module(name) for name in ("_common", "_objectives", "sliced_ssw")
+    )
+    start = common.clump(n, d, 0)
+    choices = [("SSW", 0.02), ("Sliced", 0.001), ("Sliced", 0.02), ("SSW root", 0.005), ("SSW root", 0.02)]
+
+    def make(name):
+        return sliced_ssw.OBJECTIVES[name](circles, generator=common.generator(5))
+
+    found = sliced_ssw.together(start, choices, make, steps=40)
+    for (name, lr), points in zip(choices, found, strict=True):
+        torch.testing.assert_close(points, objectives.descend(start, make(name), steps=40, lr=lr), rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize("objective", ["MHE RBF chordal", "MHE Riesz shifted", "MM geodesic", "MM squared", "KoLeo"])
 def test_projected_adam_of_several_starts_is_that_of_each(objective):
     riemannian = importlib.import_module("riemannian")
