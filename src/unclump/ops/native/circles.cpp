@@ -129,25 +129,23 @@ double sum_in_parts(Index n, Index threads, const Add& add) {
 template <class T>
 class Circle {
   public:
-    Circle(Index n, Index threads) : n_(n), threads_(threads), gaps_(padded<T>(n)), ranks_(n, threads) {}
+    Circle(Index n, Index threads)
+        : n_(n), threads_(threads), angles_(padded<T>(n)), places_(padded<T>(n)), ranks_(n) {}
 
     // The coordinates become the coefficients, times `share`.
     double distance(T* along, T* across, const T* inverse, T share) {
         const double total = sum_in_parts<T>(n_, threads_, [&](Index i) {
             const Vector<T> angle = angle_of(load_rest(along, i), load_rest(across, i));
-            store<T>(gaps_.get() + i, angle);
+            store<T>(angles_.get() + i, angle);
             return angle;  // zero where there are no more points
         });
         const T mean = static_cast<T>(total / static_cast<double>(n_));
         const T step = static_cast<T>(3.14159265358979323846 / static_cast<double>(n_));
-        ranks_.for_each(gaps_.get(), [&](Index rank, Index number) {
-            gaps_[number] -= mean + static_cast<T>(2 * rank + 1 - n_) * step;
+        ranks_.for_each(angles_.get(), [&](Index rank, Index number) {
+            places_[number] = mean + static_cast<T>(2 * rank + 1 - n_) * step;
         });
-        return sum_in_parts<T>(n_, threads_, [&](Index i) {
-            const Vector<T> gap = load_rest(gaps_.get(), i);
-            put_coefficients(i, gap, inverse, share, along, across);
-            return Vector<T>(gap * gap);
-        });
+        return sum_in_parts<T>(n_, threads_,
+                               [&](Index i) { return put_coefficients(i, inverse, share, along, across); });
     }
 
   private:
@@ -158,10 +156,11 @@ class Circle {
         return vector;
     }
 
-    // Compiled once: inlined into the loops of one thread and of several, the sum of squares could be rounded in two
-    // ways.
-    __attribute__((noinline)) void put_coefficients(Index i, const Vector<T>& gap, const T* inverse, T share, T* along,
-                                                    T* across) const {
+    // Returns the squared gaps. Compiled once: inlined into the loops of one thread and of several, their sum could be
+    // rounded in two ways.
+    __attribute__((noinline)) Vector<T> put_coefficients(Index i, const T* inverse, T share, T* along,
+                                                         T* across) const {
+        const Vector<T> gap = load_rest(angles_.get(), i) - load_rest(places_.get(), i);
         const Vector<T> least = fill(std::numeric_limits<T>::epsilon() * std::numeric_limits<T>::epsilon());
         const Vector<T> scale = load_rest(inverse, i), a = load_rest(along, i) * scale,
                         b = load_rest(across, i) * scale;
@@ -171,10 +170,11 @@ class Circle {
         const auto bytes = static_cast<std::size_t>(std::min<Index>(lanes<T>, n_ - i)) * sizeof(T);
         __builtin_memcpy(along + i, &to_p, bytes);
         __builtin_memcpy(across + i, &to_q, bytes);
+        return gap * gap;
     }
 
     Index n_, threads_;
-    Buffer<T> gaps_;
+    Buffer<T> angles_, places_;  // the points', and those of even spacing
     Ranks<T> ranks_;
 };
 

@@ -1,82 +1,69 @@
-// The order of numbers by radix sort, three passes over float and six over double.
+// The ranks of angles by radix sort: two passes over fixed-point numbers, and the few that share one by comparison.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
-#include "team.hpp"
 #include "vectors.hpp"
 
 template <class T>
 class Ranks {
   public:
-    Ranks(Index n, Index threads) : n_(n), threads_(threads), entries_(n), spare_(n), starts_(threads * digits) {}
+    explicit Ranks(Index n) : n_(n), entries_(n), spare_(n), starts_(2 * digits) {}
 
-    // Calls use(rank, number) with the numbers of the values in ascending order, on all threads. Equal ones keep their
-    // order, the zeros are equal, and NaN comes last.
+    // Calls use(rank, number) with the numbers of angles in [-pi, pi] in ascending order. Equal ones keep their order,
+    // the zeros are equal, and NaN comes first.
     template <class Use>
-    void for_each(const T* values, const Use& use) {
-        Entry *from = entries_.get(), *to = spare_.get();
-        in_parts([=](Index, Index start, Index stop) {
-            for (Index i = start; i < stop; ++i) from[i] = {ordered(values[i]), static_cast<std::uint32_t>(i)};
-        });
-        for (int pass = 0; pass < passes; ++pass) {
-            in_parts([&](Index part, Index start, Index stop) { count(from, start, stop, pass, starts(part)); });
-            std::uint32_t before = 0;
-            for (Index k = 0; k < digits; ++k) {
-                for (Index part = 0; part < threads_; ++part) before += std::exchange(starts(part)[k], before);
-            }
-            in_parts([&](Index part, Index start, Index stop) { move(from, start, stop, pass, starts(part), to); });
-            std::swap(from, to);
+    void for_each(const T* angles, const Use& use) {
+        Entry *const keys = spare_.get(), *const once = entries_.get();
+        std::uint32_t *const low = starts_.get(), *const high = low + digits;
+        for (Index i = 0; i < n_; ++i) keys[i] = {key_of(angles[i]), static_cast<std::uint32_t>(i)};
+        std::fill(low, low + 2 * digits, 0);
+        for (Index i = 0; i < n_; ++i) {
+            ++low[keys[i].key % digits];
+            ++high[keys[i].key / digits];
         }
-        in_parts([&](Index, Index start, Index stop) {
-            for (Index rank = start; rank < stop; ++rank) use(rank, static_cast<Index>(from[rank].number));
-        });
+        std::uint32_t before[2] = {};
+        for (Index digit = 0; digit < digits; ++digit) {
+            before[0] += std::exchange(low[digit], before[0]);
+            before[1] += std::exchange(high[digit], before[1]);
+        }
+        for (Index i = 0; i < n_; ++i) once[low[keys[i].key % digits]++] = keys[i];
+        for (Index i = 0; i < n_; ++i) keys[high[once[i].key / digits]++] = once[i];
+        Index sorted = 0;
+        for (Index rank = 0; rank < n_; ++rank) {
+            if (rank >= sorted && rank + 1 < n_ && keys[rank].key == keys[rank + 1].key) {
+                sorted = sort_run(angles, keys, rank);
+            }
+            use(rank, static_cast<Index>(keys[rank].number));
+        }
     }
 
   private:
-    using Bits = std::make_unsigned_t<Integer<T>>;
-    struct alignas(2 * sizeof(Bits)) Entry {  // aligned so that it moves as one
-        Bits key;
-        std::uint32_t number;
+    struct alignas(8) Entry {  // aligned so that it moves as one
+        std::uint32_t key, number;
     };
-    static constexpr int bits = 11;  // a pass: counts that stay in the fastest cache
-    static constexpr int digits = 1 << bits, passes = (8 * sizeof(T) + bits - 1) / bits;
+    static constexpr std::uint32_t digits = 1 << 11;  // of a pass: counts that stay in the fastest cache
 
-    static std::uint32_t digit(Bits key, int pass) {
-        return static_cast<std::uint32_t>(key >> (bits * pass)) & (digits - 1);
+    // Rises with the angle from one on; zero is NaN. The conversion is to a signed number, which vectors have.
+    static std::uint32_t key_of(T angle) {
+        constexpr T most = digits * digits - 1, pi = T(3.14159265358979323846);
+        const T key = (angle + pi) * ((most - 2) / (2 * pi)) + 1;
+        return static_cast<std::uint32_t>(static_cast<std::int32_t>(key >= 1 ? key < most ? key : most : T(0)));
     }
 
-    template <class Body>
-    void in_parts(const Body& body) const {
-        ::for_each(threads_, threads_,
-                   [&](Index part) { body(part, n_ * part / threads_, n_ * (part + 1) / threads_); });
+    // Sorts the entries with the key of the one at `first` by their angles. Returns where they end.
+    Index sort_run(const T* angles, Entry* entries, Index first) const {
+        Index last = first + 1;
+        while (last < n_ && entries[last].key == entries[first].key) ++last;
+        std::sort(entries + first, entries + last, [=](const Entry& one, const Entry& other) {
+            const T a = angles[one.number], b = angles[other.number];
+            return a < b || (!(b < a) && one.number < other.number);
+        });
+        return last;
     }
 
-    // Of the digits in a part of the entries: how many there are, and then where the next one goes.
-    std::uint32_t* starts(Index part) const { return starts_.get() + part * digits; }
-
-    static void count(const Entry* __restrict from, Index start, Index stop, int pass,
-                      std::uint32_t* __restrict counts) {
-        std::fill(counts, counts + digits, 0);
-        for (Index i = start; i < stop; ++i) ++counts[digit(from[i].key, pass)];
-    }
-
-    static void move(const Entry* __restrict from, Index start, Index stop, int pass, std::uint32_t* __restrict places,
-                     Entry* __restrict to) {
-        for (Index i = start; i < stop; ++i) to[places[digit(from[i].key, pass)]++] = from[i];
-    }
-
-    // A number that compares as the value does: no branch, which for random signs would be guessed wrong half the time.
-    static Bits ordered(T value) {
-        constexpr int last = 8 * sizeof(T) - 1;
-        const T plus_zero = value + T(0);  // of both zeros
-        Integer<T> bits_of;
-        __builtin_memcpy(&bits_of, &plus_zero, sizeof bits_of);
-        const Bits key = static_cast<Bits>(bits_of) ^ (static_cast<Bits>(bits_of >> last) | Bits(1) << last);
-        return value != value ? ~Bits(0) : key;
-    }
-
-    Index n_, threads_;
+    Index n_;
     Buffer<Entry> entries_, spare_;
     Buffer<std::uint32_t> starts_;
 };
