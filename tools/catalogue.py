@@ -2,20 +2,26 @@
 
     python tools/catalogue.py 3:131-200 4:101-200 5:41 --time-limit 20 --rounds 3
     python tools/catalogue.py 3:4-50 --lines --restarts 12 --first-round 1
+    python tools/catalogue.py 8:17-64 11:96 11:128 --words --time-limit 60
+    python tools/catalogue.py --merge ../elsewhere/src/unclump/codes/catalogue
 
 Each argument is a dimension and a range of sizes. A round visits every size once, those without an entry first, for the
 given number of seconds: half of it for a search from scratch, with the number of the round as seed, half for searches
 from the code that is there, from the one with a point more, less a point, and from the one with a point less, with a
 point in its deepest hole. Every improvement is saved at once, so that the program can be stopped and started again at
-any time. After every round a code that is worse than the one with a point more is replaced by that one less a point.
-Codes in closed form need no entry. With --restarts a visit is a search from scratch with as many restarts instead, on
-any machine the same. With --lines, all of this for lines through the origin.
+any time. After every round a code that is worse than the one with a point more is replaced by that one less a point,
+and one that is worse than that of the same size in a dimension less by that one. Codes in closed form need no entry.
+With --restarts a visit is a search from scratch with as many restarts instead, on any machine the same. With --words a
+round searches every dimension for the given time among the words of coding theory. With --lines, all of this but words
+for lines through the origin. With --merge, whatever is better in another folder is taken over, after its angle has been
+computed from its coordinates.
 """
 
 import argparse
 import math
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,22 +33,35 @@ from unclump.codes.code import search
 from unclump.codes.constructions.exact import exact_code
 from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.search.solver import solve
+from unclump.codes.search.words import cosines, spaces, union_of_orbits
 from unclump.dispersion.placing import place
+
+_ALMOST = 0.95  # of a size: so many points are a start for it
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("sizes", nargs="+", metavar="D:FIRST-LAST", help="a dimension and the sizes to visit")
+    parser.add_argument("sizes", nargs="*", metavar="D:FIRST-LAST", help="a dimension and the sizes to visit")
     parser.add_argument("--lines", action="store_true", help="lines through the origin instead of points")
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds for a visit")
+    parser.add_argument("--words", action="store_true", help="search among words, dimension by dimension")
+    parser.add_argument("--merge", type=Path, metavar="FOLDER", help="take over what is better in another catalogue")
+    parser.add_argument(
+        "--time-limit", type=float, default=20.0, help="seconds for a visit, or for a dimension's words"
+    )
     parser.add_argument("--restarts", type=int, help="of a search from scratch, instead of a time limit")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--first-round", type=int, default=0, help="its number, the seed of its searches")
     chosen = parser.parse_args()
+    if bool(chosen.sizes) == bool(chosen.merge) or (chosen.words and chosen.lines):
+        parser.error("expected sizes or --merge, and words of points alone")
     codes = Codes(antipodal=chosen.lines)
+    if chosen.merge:
+        codes.merge(chosen.merge)
     sizes = [size for text in chosen.sizes for size in parse_sizes(text) if codes.exact(size[1], size[0]) is None]
     for number in range(chosen.first_round, chosen.first_round + chosen.rounds):
-        for d, n in sorted(sizes, key=lambda size: codes.is_shipped(*size)):
+        for d in sorted({d for d, _ in sizes} if chosen.words else ()):
+            codes.search_words(d, sorted(n for dimension, n in sizes if dimension == d), number, chosen.time_limit)
+        for d, n in sorted([] if chosen.words else sizes, key=lambda size: codes.is_shipped(*size)):
             if chosen.restarts is None:
                 codes.visit(n, d, number, chosen.time_limit)
             else:
@@ -50,6 +69,8 @@ def main() -> None:
                 codes.keep(points, number, f"--fresh --seed {number} --restarts {chosen.restarts}")
         for d, n in sorted(sizes, reverse=True):
             codes.leave_out(n, d)
+        for d, n in sorted(sizes):
+            codes.lift(n, d)
 
 
 def parse_sizes(text: str) -> Iterator[tuple[int, int]]:
@@ -106,6 +127,54 @@ class Codes:
             self.keep(points, seed, f"{how} --seed {seed} --time-limit {seconds:g}")
             turn += 1
 
+    def search_words(self, d: int, sizes: list[int], seed: int, seconds: float) -> None:
+        """Unions of orbits of words, and moves from them where they have about as many points as a size."""
+        generator, end = np.random.default_rng([seed, d]), time.monotonic() + seconds
+        tasks = [(words, float(cosine)) for words in spaces(d) for cosine in cosines(words)]
+        angles = {n: self.angle(n, d) for n in sizes}
+        while time.monotonic() < end and tasks:
+            turn = int(generator.integers(len(tasks)))
+            words, cosine = tasks[turn]
+            worse = [n for n in sizes if angles[n] < math.acos(cosine) - 1e-9]
+            if not worse or worse[0] > len(words.points):
+                del tasks[turn]  # sizes only become better
+                continue
+            points = union_of_orbits(words, cosine, math.ceil(_ALMOST * worse[0]), generator)
+            if points is None or len(points) < _ALMOST * worse[0]:
+                continue
+            how = f"from {len(points)} {words.name} with the cosine {cosine:.6g}"
+            for n in worse:
+                if n <= len(points):
+                    self.keep(points[generator.permutation(len(points))[:n]], seed, f"{how} --words --seed {seed}")
+            n, start = worse[0], points[: worse[0]]
+            if len(start) < n:
+                holes = place(n - len(start), start, generator=torch.Generator().manual_seed(seed))
+                start = np.vstack([start, holes])
+            moved = self.solve(n, d, init=start, restarts=1, seed=seed, time_limit=2.0)
+            self.keep(moved, seed, f"{how}, and moves from it --words --seed {seed}")
+            angles = {n: self.angle(n, d) for n in sizes}
+
+    def merge(self, folder: Path) -> None:
+        """Take over what is better in another folder, with its record."""
+        for path in sorted((folder / catalogue.LINES if self.antipodal else folder).glob("*.zip")):
+            for n in catalogue.read_index(path):
+                entry = catalogue.read(folder, n, int(path.stem), antipodal=self.antipodal)
+                if entry is not None and self.exact(n, int(path.stem)) is None:
+                    self.save(entry.points, entry.record)
+
+    def angle(self, n: int, d: int) -> float:
+        """Of the entry that is there; zero without one."""
+        index = catalogue.read_index(catalogue.path_of(catalogue.SHIPPED, d, antipodal=self.antipodal))
+        return index[n].angle if n in index else 0.0
+
+    def lift(self, n: int, d: int) -> None:
+        """Where the code in a dimension less is better than what is there: it, searched on for a second."""
+        lower = self.known(n, d - 1)
+        if lower is None or catalogue.angle_of(lower, antipodal=self.antipodal) <= self.angle(n, d) + 1e-13:
+            return
+        points = self.solve(n, d, init=np.pad(lower, ((0, 0), (0, 1))), restarts=1, time_limit=1.0)
+        self.keep(points, 0, f"from {d - 1} dimensions --seed 0 --time-limit 1")
+
     def leave_out(self, n: int, d: int) -> None:
         """Where the code of one point more is better than what is there: it less a point, searched on for a second."""
         more, current = self.known(n + 1, d), self.read(n, d)
@@ -119,13 +188,17 @@ class Codes:
     def keep(self, points: np.ndarray, seed: int, how: str) -> None:
         """Save the points if they are better than what is there."""
         n, d = points.shape
-        current = self.read(n, d)
         angle, bound = catalogue.angle_of(points, antipodal=self.antipodal), self.bound(n, d)
         command = f"unclump code {n} {d} {'--lines ' if self.antipodal else ''}{how}"
-        record = catalogue.Record(angle, bound.angle, bound.name, seed, command, catalogue.today())
+        self.save(points, catalogue.Record(angle, bound.angle, bound.name, seed, command, catalogue.today()))
+
+    def save(self, points: np.ndarray, record: catalogue.Record) -> None:
+        n, d = points.shape
+        before = self.angle(n, d)
         if catalogue.save_if_better(catalogue.SHIPPED, points, record, antipodal=self.antipodal):
-            gain = "" if current is None else f", {math.degrees(angle - current.record.angle):+.3g}"
-            moment, degrees = time.strftime("%Y-%m-%d %H:%M"), math.degrees(angle)
+            gain = f", {math.degrees(record.angle - before):+.3g}" if before else ""
+            moment, degrees = time.strftime("%Y-%m-%d %H:%M"), math.degrees(record.angle)
+            how = record.command.removeprefix(f"unclump code {n} {d} ")
             print(f"{moment}  {n} {self.things} in {d} dimensions: {degrees:.12f} degrees{gain}, {how}", flush=True)
 
     @property

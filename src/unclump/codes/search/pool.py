@@ -25,6 +25,8 @@ class Candidate:
     """The smallest angle, or minus the energy."""
     starts: int = 0
     hops: int = 0
+    screened: float | None = None
+    """What the screening of moves makes of the score of these points; None if they were not screened yet."""
 
 
 # Takes the number of a restart, a flag that ends it early, and a callback for the best score.
