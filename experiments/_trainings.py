@@ -1,4 +1,4 @@
-"""Three small trainings on real data, each with a table or activations that a dispersion term may keep apart.
+"""Small trainings on real data, each with a table or activations that a dispersion term may keep apart.
 
 A training is a function of a seed, of `regularise` (embeddings -> a term of the loss) and of `wrap` (embeddings -> the
 same embeddings, see `uc.Balanced`). It returns its score on data it has not seen, and the rows that were regularised.
@@ -97,8 +97,26 @@ def views(images, draw):
     return F.grid_sample(images, grid, align_corners=False)
 
 
-def train_contrastive(seed, regularise, wrap, *, data, steps, d=64, batch=128, lr=1e-3, temperature=0.5):
-    """Two views of a drawing are each other's positives (NT-Xent); the score is the 1-nearest-neighbour error.
+def nt_xent(x, temperature=0.5):
+    """Every view by its cosine with the other view of its drawing, among all other views of the batch."""
+    similar = (x @ x.T / temperature).fill_diagonal_(-math.inf)
+    return F.cross_entropy(similar, torch.arange(len(x)).roll(len(x) // 2))
+
+
+def triplets(x, margin=0.2):
+    """Two views of a drawing are nearer than a view of another one, by a margin of squared distance, as in FaceNet.
+
+    There is one negative an anchor, drawn at random. What is within the margin has no gradient, so nothing calls
+    for more room than that: the training for which the spread-out regulariser (GOR) was proposed.
+    """
+    anchor, positive = x.chunk(2)
+    negative = positive.roll(1, dims=0)
+    nearer = (anchor - positive).square().sum(dim=-1) - (anchor - negative).square().sum(dim=-1)
+    return F.relu(margin + nearer).mean()
+
+
+def train_contrastive(seed, regularise, wrap, *, data, steps, loss_of, d=64, batch=128, lr=1e-3):
+    """Two views of a drawing are each other's positives; the score is the 1-nearest-neighbour error.
 
     It is taken over characters that the training has not seen. The rows are the embeddings of views, as in training.
     """
@@ -109,10 +127,7 @@ def train_contrastive(seed, regularise, wrap, *, data, steps, d=64, batch=128, l
     for _ in range(steps):
         images = data["train"][torch.randint(len(data["train"]), (batch // 2,), generator=draw)]
         z = wrap(model(torch.cat([views(images, draw), views(images, draw)])))
-        x = F.normalize(z, dim=-1)
-        similar = (x @ x.T / temperature).fill_diagonal_(-math.inf)
-        loss = F.cross_entropy(similar, torch.arange(batch).roll(batch // 2)) + regularise(z)
-        step(optimizer, schedule, loss, model)
+        step(optimizer, schedule, loss_of(F.normalize(z, dim=-1)) + regularise(z), model)
     with torch.no_grad():
         z = F.normalize(torch.cat([model(part) for part in data["val"].split(512)]), dim=-1)
         nearest = (z @ z.T).fill_diagonal_(-1).argmax(dim=1)

@@ -1,13 +1,15 @@
-"""Which weight: three trainings with and without a dispersion term, at five weights around the recommended one.
+"""Which weight: trainings with and without a dispersion term, at five weights around the recommended one.
 
     python experiments/weights.py [--quick] [--seeds 3] [--jobs 2]
 
 - language model: a causal transformer on English sentences; the term is of its tied table of words;
-- contrastive: two views of a drawing; the term is of the activations of a batch;
-- prototypes: characters by their cosine with learned prototypes; the term is of these.
+- triplets: two views of a drawing and a third one; the term is of the activations of a batch, which clump;
+- prototypes: characters by their cosine with learned prototypes; the term is of these;
+- contrastive, a control: two views of a drawing among all others of the batch, which fill the sphere without a term.
 
 All use Adam, clipping at norm one, warm-up and cosine decay. Runs with the same seed see the same batches, so that
-differences to the run without a term are paired. A second part trains the language model on tables of other sizes, at
+differences to the run without a term are paired. How much chance alone changes a score is the deviation of more runs
+without a term, which differ in their seed. A second part trains the language model on tables of other sizes, at
 the recommended weight: beyond 10,000 rows, most of which no batch has, times the root of 10,000 / rows where the term
 is of drawn rows, or a share; and there without the root, too.
 
@@ -28,9 +30,16 @@ import unclump as uc
 
 RECOMMENDED = {"Sliced": 0.3, "KoLeo": 0.1, "Uniformity": 0.1, "Balanced Sliced": 0.01}
 AROUND = [0.1, 0.316, 1.0, 3.16, 10.0]
-TRAININGS = {"language model": "validation loss", "contrastive": "1-NN error", "prototypes": "error"}
-FULL = {"seeds": 3, "rows": 2000, "steps": [400, 400, 600], "sizes": [1000, 10_000, 100_000], "size_steps": 100}
-QUICK = {"seeds": 2, "rows": 60, "steps": [3, 3, 3], "sizes": [40], "size_steps": 2}
+TRAININGS = {
+    "language model": "validation loss", "triplets": "1-NN error", "prototypes": "error", "contrastive": "1-NN error",
+}  # fmt: skip
+TITLES = {"triplets": "contrastive, triplets", "contrastive": "contrastive, all pairs (control)"}
+FULL = {
+    "seeds": 3, "seeds_without": 5, "rows": 2000, "steps": [400, 400, 600, 400],
+    "sizes": [1000, 10_000, 100_000], "size_steps": 100,
+}  # fmt: skip
+QUICK = {"seeds": 2, "seeds_without": 3, "rows": 60, "steps": [3, 3, 3, 3], "sizes": [40], "size_steps": 2}
+LOSSES = {"triplets": trainings.triplets, "contrastive": trainings.nt_xent}
 SENTENCES, FEW = 32, 8  # in a batch of the language model; few where tables may be large
 AT_MOST = 1024  # rows drawn for a step of a pairwise objective
 LARGE = 10_000  # rows beyond which weights fall
@@ -110,11 +119,11 @@ def run(*, training, regulariser, weight, seed, steps, rows, sentences, quick):
         found, table = trainings.train_language_model(seed, *extra, data=data, rows=rows, steps=steps, batch=sentences)
     else:
         images, labels, drawers = drawings(quick)
-        if training == "contrastive":  # other characters are for validation
+        if training in LOSSES:  # other characters are for validation
             known = labels < labels.max() * 3 // 4
             some = ~known & (labels % 2 == 0)
             data = {"train": images[known], "val": images[some], "val_labels": labels[some]}
-            found, table = trainings.train_contrastive(seed, *extra, data=data, steps=steps)
+            found, table = trainings.train_contrastive(seed, *extra, data=data, steps=steps, loss_of=LOSSES[training])
         else:  # other people's drawings are
             known = drawers < 15 if not quick else drawers < 5
             data = {"train": images[known], "train_labels": labels[known]}
@@ -130,7 +139,8 @@ def settings(results):
     listed = []
     for training, steps in zip(TRAININGS, results["steps"], strict=True):
         fixed = {"training": training, "steps": steps, "rows": results["rows"], **shared}
-        listed += [{"regulariser": "none", "weight": 0.0, "seed": seed, **fixed} for seed in seeds]
+        without = range(max(results["seeds"], results["seeds_without"]))
+        listed += [{"regulariser": "none", "weight": 0.0, "seed": seed, **fixed} for seed in without]
         for name, weight in RECOMMENDED.items():
             listed += [{"regulariser": name, "weight": round(weight * factor, 6), "seed": seed, **fixed}
                        for factor in AROUND for seed in seeds]  # fmt: skip
@@ -154,6 +164,10 @@ def compared(records, name, weight, measure):
     return mean, float(width)
 
 
+def title(training):
+    return TITLES.get(training, training)
+
+
 def spread_of(records, measure):
     """The standard deviation over seeds of the runs without a term."""
     return statistics.stdev([record[measure] for record in where(records, regulariser="none")])
@@ -173,6 +187,7 @@ def summarise(results, records):
                 measure: statistics.fmean(record[measure] for record in without) for measure in ("score", "variance")
             },
             "noise": spread_of(part, "score"),
+            "seeds_without": len(without),
         }
         for name, weight in RECOMMENDED.items():
             at = [round(weight * factor, 6) for factor in factors] if key in TRAININGS else weights_at(name, key)
@@ -185,7 +200,7 @@ def summarise(results, records):
 
 def draw(summary):
     """A column for each training: what the term does to the score, and to the variance."""
-    figure, panels = axes(2, len(TRAININGS), width=11, height=6, sharex=True)
+    figure, panels = axes(2, len(TRAININGS), width=14, height=6, sharex=True)
     for column, (training, score) in enumerate(TRAININGS.items()):
         entry = summary["trainings"][training]
         for row, (measure, label) in enumerate((("score", f"change of {score}"), ("variance", "change of variance"))):
@@ -199,7 +214,7 @@ def draw(summary):
             ax.set(xscale="log", ylabel=label)
             if measure == "score":
                 ax.axhspan(-entry["noise"], entry["noise"], color="black", alpha=0.08, linewidth=0)
-                ax.set_title(training)
+                ax.set_title(title(training))
             else:
                 ax.set_xlabel("weight / recommended weight")
     panels[1][0].legend(fontsize=8)
@@ -218,14 +233,14 @@ def in_bold(weight, recommended):
 def page(results, summary):
     """The text of docs/weights_results.md."""
     parts = [
-        f"""# Weights tried in three trainings
+        f"""# Weights tried in three trainings and a control
 
 [Which weight](weights.md) says what follows from these numbers. They are differences to the same training without a
 term, paired over {results["seeds"]} seeds, with 95 % intervals: a score below zero is better, a variance above zero is
 more dispersed. `python experiments/weights.py` runs it and writes this page, `results/weights.json` and the figure,
-whose grey bands are the deviation of the score over seeds.
+whose grey bands are the deviation of the score over seeds without a term.
 
-![Change of the score and of the spherical variance by weight, in three trainings](../results/weights.png)
+![Change of the score and of the spherical variance by weight, in each training](../results/weights.png)
 """
     ]
     for training, score in TRAININGS.items():
@@ -236,10 +251,10 @@ whose grey bands are the deviation of the score over seeds.
         ]  # fmt: skip
         table = "\n".join(markdown(["term", "weight", f"change of {score}", "change of variance"], rows))
         parts.append(
-            f"""## {training.capitalize()}
+            f"""## {title(training).capitalize()}
 
-Without a term: {score} {entry["none"]["score"]:.4f}, with a deviation of {entry["noise"]:.4f} over seeds; spherical
-variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
+Without a term: {score} {entry["none"]["score"]:.4f}, with a deviation of {entry["noise"]:.4f} over
+{entry["seeds_without"]} seeds; spherical variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
 
 {table}
 """
@@ -279,7 +294,7 @@ def conclusion(summary):
         for key, entry in summary[group].items():
             for name, best in RECOMMENDED.items():
                 at = entry[name][0] if group == "sizes" else next(one for one in entry[name] if one["weight"] == best)
-                where = f"{name} in {key}" if group == "trainings" else f"{name} with {int(key):,} rows"
+                where = f"{name} in {title(key)}" if group == "trainings" else f"{name} with {int(key):,} rows"
                 worse += [where] if at["score"][0] > entry["noise"] else []
                 flat += [where] if at["variance"][0] <= 0 else []
                 unsure += [where] if 0 < at["variance"][0] <= at["variance"][1] else []

@@ -33,7 +33,7 @@ SMALLEST = {
     "timing": {"n": 40, "d": 4, "rounds": 1},
     "translation": {"discrete": THREE_ROWS, "continuous": [], "updates": 2, "bootstrap": 2},
     "verdict": {"sizes": [[300, 10]]},
-    "weights": {"steps": [2, 2, 2], "size_steps": 1},
+    "weights": {"steps": [2, 2, 2, 2], "size_steps": 1},
 }
 NEEDS = {"prototypes": ["PIL"], "translation": ["sentencepiece", "sacrebleu"]}
 
