@@ -5,7 +5,7 @@
 Files of clustered rows that lean to one direction, with two pairs of equal rows and one of near duplicates, are written
 into the folder, measured by the command line in a process of its own, and deleted. Memory is the peak of that process:
 its own, and with the pages of the file that it maps. A size that --output has already is measured again only if it is
-in --sizes. `--compare` compares samples with all rows, and the search for near duplicates with FAISS.
+in --sizes. `--compare` compares samples with all rows, `--near` the search for near duplicates with FAISS.
 """
 
 import argparse
@@ -171,10 +171,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default=SIZES, help=f"separated by commas ({SIZES}); empty for none")
     parser.add_argument("--folder", type=Path, help="where the files are written (a temporary folder)")
-    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="samples, and hashes")
-    parser.add_argument(
-        "--near", action=argparse.BooleanOptionalAction, default=True, help="search for near duplicates"
-    )
+    parser.add_argument("--compare", action=argparse.BooleanOptionalAction, default=True, help="samples with all rows")
+    parser.add_argument("--near", action=argparse.BooleanOptionalAction, default=True, help="near duplicates by FAISS")
     parser.add_argument("--output", type=Path, default=ROOT / "results" / "owner.json")
     args = parser.parse_args()
     result = json.loads(args.output.read_text()) if args.output.exists() else {"files": {}}
@@ -188,6 +186,7 @@ def main():
             (folder / "table.npy").unlink()
         if args.compare:
             result["compared"] = {name: compare(x, sample) for name, x, sample in compared_tables(folder)}
+        if args.near:
             result["near"] = {name: find_near(unit) for name, unit in near_tables(folder)}
     result |= {"threads": torch.get_num_threads(), "torch": torch.__version__, "machine": platform.machine()}
     args.output.write_text(json.dumps(result, indent=1) + "\n")

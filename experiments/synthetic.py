@@ -139,7 +139,11 @@ def main(argv=None):
     fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "kappa", "records")}
     chosen = [(o, False) for o in results["objectives"]] + [(o, True) for o in results["lazy"]]
     rows = [(start, o, lazy, seeds_of(results, start)) for start in results["starts"] for o, lazy in chosen]
-    rows += [(start, o, False, results["seeds_peer"]) for start in results["starts"] for o in results["peers"]]
+    rows += [
+        (start, o, False, min(results["seeds_peer"], seeds_of(results, start)))
+        for start in results["starts"]
+        for o in results["peers"]
+    ]
     settings = [
         {"start": start, "objective": objective, "lazy": lazy, "seed": seed, "lr": results["lr"], **fixed}
         for seed in range(max(seeds for *_, seeds in rows))
@@ -182,9 +186,9 @@ def best_rates(results, records, fixed):
         best.append(row | {"lr": lr, "inside": min(ends) < lr < max(ends)})
     again = [
         {key: row[key] for key in row if key != "inside"} | {"seed": seed}
+        for seed in range(1, max(results["seeds"], results["seeds_uniform"]))
         for row in best
-        if row["lr"] != results["lr"]
-        for seed in range(1, seeds_of(results, row["start"]))
+        if row["lr"] != results["lr"] and seed < seeds_of(results, row["start"])
     ]
     runs = tried + records + results.complete(again, run)
     found = {start: {} for start in results["starts"]}

@@ -33,6 +33,19 @@ def test_the_switch_of_a_cpu_is_off_within_and_as_it_was_after(rounded):
 
 
 @has_switch
+def test_a_switch_that_inherits_its_setting_goes_on_to():
+    switch = torch.backends.mkldnn
+    switch.matmul.fp32_precision, switch.fp32_precision = "none", "bf16"
+    try:
+        with exact_products(torch.device("cpu")):
+            assert switch.matmul.fp32_precision == "ieee"
+        assert switch.matmul.fp32_precision == "bf16"
+    finally:
+        switch.fp32_precision = "none"
+    assert switch.matmul.fp32_precision == "none"
+
+
+@has_switch
 @pytest.mark.usefixtures("rounded")
 @pytest.mark.parametrize("objective", [uc.KoLeo(), uc.Uniformity(), uc.Lloyd(1000), uc.Sliced(13)], ids=repr)
 def test_objectives_have_the_same_bits(objective, monkeypatch):

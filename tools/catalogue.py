@@ -67,10 +67,12 @@ def main() -> None:
             else:
                 points = codes.solve(n, d, seed=number, restarts=chosen.restarts)
                 codes.keep(points, number, f"--fresh --seed {number} --restarts {chosen.restarts}")
-        for d, n in sorted(sizes, reverse=True):
-            codes.leave_out(n, d)
-        for d, n in sorted(sizes):
-            codes.lift(n, d)
+        for d in sorted({d for d, _ in sizes}):
+            of_dimension = sorted(n for dimension, n in sizes if dimension == d)
+            for n in of_dimension:
+                codes.lift(n, d)
+            for n in reversed(of_dimension):
+                codes.leave_out(n, d)
 
 
 def parse_sizes(text: str) -> Iterator[tuple[int, int]]:

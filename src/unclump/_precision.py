@@ -69,7 +69,10 @@ _NO_CHANGE = nullcontext()
 
 
 def exact_products(device: torch.device) -> AbstractContextManager[None]:
-    """A context in which float32 products are computed in float32, whatever autocast and torch's settings say."""
+    """A context in which float32 products are computed in float32, whatever autocast and torch's settings say.
+
+    Under a compiler, products on a CPU outside of our operators still follow `torch.set_float32_matmul_precision`.
+    """
     kind = device.type
     autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
     return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _NO_CHANGE
@@ -101,7 +104,15 @@ def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
             yield
     finally:
         if before is not None:
-            setattr(switch, name, before)
+            _restore(switch, name, before)
+
+
+def _restore(switch: Any, name: str, before: str | bool) -> None:
+    """Set back what was read from torch's switch, which may have been the setting that this one inherits."""
+    if name == "fp32_precision":
+        switch.fp32_precision = "none"  # inherits
+    if getattr(switch, name) != before:
+        setattr(switch, name, before)
 
 
 class _ToSingle(torch.autograd.Function):

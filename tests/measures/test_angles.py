@@ -38,7 +38,7 @@ def test_streams_agree_with_the_matrix(n, points):
 
 @pytest.mark.parametrize("kept", [0, 1, 5])
 def test_the_median_is_exact_where_little_may_be_held(kept, points, monkeypatch):
-    monkeypatch.setattr(pair_chords, "_KEPT", kept)
+    monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", kept)
     monkeypatch.setattr(pair_chords, "_BINS", 4)
     for x in (points(10, 3), points(11, 3), torch.eye(3).repeat(4, 1).double(), torch.eye(2).double()):
         assert_close(uc.median_angle(x), float(np.median(all_angles(x))), rtol=1e-9, atol=1e-9)

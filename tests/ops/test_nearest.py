@@ -7,7 +7,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump.ops import native
 from unclump.ops import nearest as module
-from unclump.ops.nearest import nearest, nearest_of_rows, without_itself
+from unclump.ops.nearest import nearest, nearest_of_rows, select_nearest, without_itself
 
 each_implementation = pytest.mark.parametrize("compiled", [True, False], ids=["native", "reference"])
 
@@ -38,8 +38,10 @@ def test_nearest_is_that_of_a_loop_over_all_pairs(n, d, dtype, points):
 @pytest.mark.parametrize("k", [1, 3])
 def test_in_a_table_without_rows_all_are_infinitely_far(k, points):
     """Which a process without rows passes on to the others."""
-    _, r2 = nearest(points(5, 3), points(0, 3), k=k)
-    assert_close(r2, torch.full((5, k), torch.inf, dtype=torch.float64))
+    for search in (nearest, select_nearest) if k == 1 else (nearest,):
+        choices = {} if search is select_nearest else {"k": k}
+        _, r2 = search(points(5, 3), points(0, 3), **choices)
+        assert_close(r2, torch.full((5, k), torch.inf, dtype=torch.float64))
 
 
 @pytest.mark.parametrize("entries", [1, 7, 50, 10_000])

@@ -8,13 +8,16 @@ _SILENT = 1e11  # multiplications of a few seconds, which are not announced
 
 
 def announce(
-    n: int, d: int, *, changed_by: str, exact: bool = False, sample: int | None = None, processes: int = 1
+    n: int, d: int, *, advice: str = "", exact: bool = False, sample: int | None = None, processes: int = 1
 ) -> None:
-    """Say on stderr what measuring a table will take, if that is more than a few seconds, and what changes a sample."""
+    """Say on stderr what measuring a table will take, if that is more than a few seconds.
+
+    The advice follows if only a sample of the rows is searched: how to have another one, or all rows.
+    """
     plan = make_plan(n, d, exact=exact, sample=sample)
     if plan.searched * n * d < _SILENT:
         return
-    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows, which {changed_by} changes"
+    searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows{advice}"
     costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
     print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
 

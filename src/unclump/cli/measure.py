@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         announce(
             share.total,
             share.parts[0].shape[1],
-            changed_by="--sample or --exact",
+            advice=", which --sample or --exact changes",
             exact=args.exact,
             sample=args.sample,
             processes=processes.size,

@@ -56,7 +56,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
     command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
-    add_habits(command, quiet="no progress bar, and do not print the output path")
+    add_habits(command, quiet="no estimate of the time, no progress bar, and do not print the output path")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -87,9 +87,10 @@ def run(args: argparse.Namespace) -> None:
         "device": device,
         "progress": shows_progress(args),
     }
-    for table in tables if args.saved is None else tables[1:]:
-        if not args.quiet:
-            announce(*table.points.shape, changed_by="--from, with what measure --exact --save wrote,")
+    for number, table in enumerate(tables):
+        if not args.quiet and (number > 0 or args.saved is None):
+            advice = "; for all rows: unclump measure FILE --exact --save SAVED, then --from SAVED"
+            announce(*table.points.shape, advice=advice if number == 0 else "")
     if args.saved is not None:
         measured = Health.load(args.saved, names=tables[0].names)
     else:

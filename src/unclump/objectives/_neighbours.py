@@ -86,11 +86,12 @@ class OfNeighbours(Objective):
         slope = _part_of(slope * (self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else left), parts)
         pushes = measured.vector.mul_(slope)  # of the points; the gradient is minus them
         gradient = self._of_rows(pushes.neg())
-        if isinstance(measured.sign, Tensor):
-            pushes = pushes.mul_(-measured.sign)
+        of_others = -measured.sign
         if others.against is not None:
-            pushes = pushes.mul_((numbers >= 0).to(x.dtype))  # which a number times a mask would not have
+            of_others = of_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
+        if isinstance(of_others, Tensor):
+            pushes.mul_(of_others)
         gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), pushes)
         return terms, Pull(tangent(x, gradient), others.scale)
 

@@ -26,7 +26,8 @@ class Others:
         ranks: The processes.
         against: Points that do not move, the same on all ranks, as `Objective.normalise` has them.
         scale: What `Objective.normalise` gave for the points, such as one over their norms; None for raw ones.
-        weight: Of this rank's points; None for ones. All are ones where there are too few points.
+        weight: Of this rank's points; None for ones. Where there are too few points all weights are ones, unless the
+            objective has `needs_zero_rows = False`.
         against_weight: Of the fixed points, zero or one; None where `weight` is.
         mass: The sum of the weights of all points, on all ranks.
         too_few: Whether weights leave fewer points than the objective needs, or none here; None without weights.

@@ -13,14 +13,14 @@ Block = tuple[slice, slice]
 _MAX_ENTRIES = 2**25  # of a block on a CPU: larger ones are not faster
 _MAX_WINDOWS = 16  # into which a row is divided to find maxima
 _WIDTH = 32  # the width of a window is a multiple of this
-_MEMORY_FRACTION = 64  # a block takes at most 1/64 of the memory: an operation needs a few of them
+_MEMORY_DIVISOR = 64  # a block takes at most 1/64 of the memory: an operation needs a few of them
 
 
 def block_entries(x: Tensor) -> int:
     """The largest number of pairs of rows of `x` in a block, on its device."""
     if x.device.type == "cuda":
-        return int(torch.cuda.get_device_properties(x.device).total_memory // (_MEMORY_FRACTION * x.element_size()))
-    return min(_MAX_ENTRIES, _physical_memory() // (_MEMORY_FRACTION * x.element_size()))
+        return int(torch.cuda.get_device_properties(x.device).total_memory // (_MEMORY_DIVISOR * x.element_size()))
+    return min(_MAX_ENTRIES, _physical_memory() // (_MEMORY_DIVISOR * x.element_size()))
 
 
 @cache

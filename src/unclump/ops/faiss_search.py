@@ -29,7 +29,7 @@ NEIGHBOURS = ("exact", "faiss")
 
 _SAMPLE = 256
 _SUFFICIENT_RECALL = 0.95  # no more centres are searched once it is reached
-_MAX_SHARE = 32  # nor more than one centre in 32: scanning more is no faster than the exact search by matrix products
+_LISTS_PER_PROBE = 32  # nor more than one centre in 32: scanning more is no faster than exact search by products
 
 _log = logging.getLogger("unclump")
 
@@ -46,7 +46,7 @@ def nearest(x: Float[Tensor, "n d"]) -> tuple[Int[Tensor, " n"], float]:
     table = np.ascontiguousarray(x.cpu().float().numpy())
     with _faiss_on_our_threads() as faiss:
         index = _build_index(faiss, table)
-        most = min(index.nlist, max(8, index.nlist // _MAX_SHARE))
+        most = min(index.nlist, max(8, index.nlist // _LISTS_PER_PROBE))
         index.nprobe = min(2, most)
         while index.nprobe < most:
             neighbours = _search(index, table[rows.cpu().numpy()], rows)

@@ -131,7 +131,7 @@ def _fake_select(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) 
 @register("select_nearest(Tensor x, Tensor? y, Tensor? mask, SymInt itself) -> (Tensor, Tensor)", _fake_select)
 def _select_nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor]:
     table = x if y is None else y
-    if has_native(x, table) or has_triton(x, table) or not _fits(x, table):
+    if has_native(x, table) or has_triton(x, table) or not _fits(x, table) or table.shape[-2] == 0:
         return _nearest(x, y, mask, 1, itself, 1)  # type: ignore[no-any-return]
     with exact_products(x.device):
         mean = table.mean(dim=-2, keepdim=True).nan_to_num_()  # rows with a NaN remain the only ones: all select them

@@ -54,8 +54,8 @@ class Health:
         alpha_req: The exponent of a power law fitted to the spectrum of the covariance, see `alpha_req`; None where it
             falls faster than any power.
         mean_cosine: The mean cosine over all pairs.
-        uniformity: Wang and Isola's uniformity, see `unclump.measures.pairs.uniformity`: of all rows, or of 2,048 at
-            equal distances in a larger table.
+        uniformity: Wang and Isola's uniformity, see `unclump.measures.pairs.uniformity`: of all rows, or of 2,048
+            evenly spaced ones in a larger table.
         isotropic: What n rows of an isotropic Gaussian would give: its `rankme`, `isoscore`, `alpha_req()` and
             `uniformity()`.
         k: The number of neighbours that count for hubness and orphans.

@@ -82,7 +82,7 @@ class Rows:
         return rows[good], numbers[good]
 
     def evenly(self, count: int) -> Int[Tensor, " m"]:
-        """The numbers of so many rows, or of all if there are fewer, at equal distances."""
+        """The numbers of `count` evenly spaced rows, or of all if there are fewer."""
         count = min(count, len(self))
         return torch.arange(count) * len(self) // count
 

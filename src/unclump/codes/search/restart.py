@@ -170,8 +170,11 @@ class CodeSearch:
         spacing = estimate_spacing(self.n, self.d)
         if best.screened is None:
             best.screened = angle_of_squared_chord(anneal(best.points.copy(), *_SCREENING, spacing, flag))
-        trial.score = angle_of_squared_chord(anneal(trial.points, *_SCREENING, spacing, flag))
-        return trial.score > _SCREENED * best.score and abs(trial.score - best.screened) > _SAME
+        points = trial.points.copy()
+        screened = angle_of_squared_chord(anneal(points, *_SCREENING, spacing, flag))
+        if screened > trial.score:
+            trial.points, trial.score = points, screened
+        return trial.score > _SCREENED * best.score and abs(screened - best.screened) > _SAME
 
     def _best_symmetric(self, number: int, generator: np.random.Generator, flag: Flag, report: Report) -> Candidate:
         """The best of searches within the symmetry of random groups."""

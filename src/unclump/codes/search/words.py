@@ -21,8 +21,10 @@ from jaxtyping import Bool, Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from unclump.codes.constructions.polytopes import simplex, unit_rows
+
 Points = Float[np.ndarray, "n d"]
-Generator = tuple[Int[np.ndarray, " length"], Int[np.ndarray, " length"]]
+Isometry = tuple[Int[np.ndarray, " length"], Int[np.ndarray, " length"]]
 """An isometry of words: position i takes the letter of a position, changed by one of the words' `changes`."""
 
 _TOLERANCE = 1e-9  # of cosines
@@ -47,7 +49,7 @@ def subsets(v: int, w: int) -> Words:
     letters = np.zeros((math.comb(v, w), v), dtype=np.int64)
     for row, chosen in zip(letters, itertools.combinations(range(v), w), strict=True):
         row[list(chosen)] = 1
-    return Words(f"{w}-subsets of {v}", letters, _unit(letters @ _regular_simplex(v)), np.arange(2)[None])
+    return Words(f"{w}-subsets of {v}", letters, unit_rows(letters @ simplex(v)), np.arange(2)[None])
 
 
 def signed_subsets(d: int, *weights: int) -> Words:
@@ -59,7 +61,7 @@ def signed_subsets(d: int, *weights: int) -> Words:
             block[:, chosen] = np.array(list(itertools.product((1, 2), repeat=weight)))
             words.append(block)
     letters = np.concatenate(words)
-    points = _unit(np.array([0.0, 1.0, -1.0])[letters])
+    points = unit_rows(np.array([0.0, 1.0, -1.0])[letters])
     name = f"signs on {' or '.join(map(str, weights))} of {d} places"
     return Words(name, letters, points, np.array([[0, 1, 2], [0, 2, 1]]))
 
@@ -67,7 +69,7 @@ def signed_subsets(d: int, *weights: int) -> Words:
 def words_over(q: int, length: int) -> Words:
     """All words over q letters, which are the corners of a regular simplex, in (q - 1) length dimensions."""
     letters = np.indices((q,) * length).reshape(length, -1).T
-    points = _unit(_regular_simplex(q)[letters].reshape(len(letters), -1))
+    points = unit_rows(simplex(q)[letters].reshape(len(letters), -1))
     shifts = (np.arange(q) + np.arange(q)[:, None]) % q
     return Words(f"words of {length} among {q} letters", letters, points, shifts)
 
@@ -77,8 +79,9 @@ def spaces(d: int) -> Iterator[Words]:
     for w in range(2, (d + 1) // 2 + 1):
         if math.comb(d + 1, w) <= _LARGEST_SPACE:
             yield subsets(d + 1, w)
-    for weights in [*((w,) for w in range(2, 7)), (d,), (1, 3), (1, d), (2, d), (4, d)]:
-        if max(weights) <= d and sum(math.comb(d, w) * 2**w for w in weights) <= _LARGEST_SPACE:
+    for weights in dict.fromkeys([*((w,) for w in range(2, 7)), (d,), (1, 3), (1, d), (2, d), (4, d)]):
+        is_space = max(weights) <= d and len(set(weights)) == len(weights)
+        if is_space and sum(math.comb(d, w) * 2**w for w in weights) <= _LARGEST_SPACE:
             yield signed_subsets(d, *weights)
     for q in range(3, _LARGEST_ALPHABET + 1):
         length, remainder = divmod(d, q - 1)
@@ -103,7 +106,7 @@ def union_of_orbits(words: Words, cosine: float, at_least: int, generator: np.ra
         generator: For the group and the search.
 
     Returns:
-        The most points that were found, or None if there is no hope of `at_least`: the group is too small for the
+        The most points that were found, or None if `at_least` cannot be reached: the group is too small for the
         graph of its orbits to be searched, or so large that few orbits are left.
     """
     isometries = [_random_isometry(words, generator) for _ in range(generator.integers(1, 4))]
@@ -123,7 +126,7 @@ def union_of_orbits(words: Words, cosine: float, at_least: int, generator: np.ra
     return words.points[np.isin(orbit, chosen)]
 
 
-def _random_isometry(words: Words, generator: np.random.Generator) -> Generator:
+def _random_isometry(words: Words, generator: np.random.Generator) -> Isometry:
     """Cycles of one length on random positions, or none, and random changes of letters, or none."""
     length = words.letters.shape[1]
     positions = np.arange(length)
@@ -138,7 +141,7 @@ def _random_isometry(words: Words, generator: np.random.Generator) -> Generator:
     return positions, change
 
 
-def _orbits(words: Words, isometries: list[Generator]) -> Int[np.ndarray, " n"]:
+def _orbits(words: Words, isometries: list[Isometry]) -> Int[np.ndarray, " n"]:
     """The number of the orbit of every word."""
     n, length = words.letters.shape
     place = words.changes.shape[1] ** np.arange(length, dtype=np.int64)
@@ -161,8 +164,11 @@ def _heaviest_independent(
     until = np.zeros(len(weights), dtype=np.int64)  # a vertex that has left stays outside for some steps
     improved = 0
     for step in range(_TABU_STEPS):
-        gain = np.where(inside | (until > step), -weights.sum(), weights - lost)
-        vertex = generator.choice(np.flatnonzero(gain == gain.max()))
+        candidates = np.flatnonzero(~inside & (until <= step))
+        if len(candidates) == 0:
+            continue
+        gain = weights[candidates] - lost[candidates]
+        vertex = generator.choice(candidates[gain == gain.max()])
         leaving = np.flatnonzero(inside & conflicts[vertex])
         until[leaving] = step + generator.integers(*_TABU_LENGTHS, size=len(leaving))
         inside[leaving], inside[vertex] = False, True
@@ -172,14 +178,3 @@ def _heaviest_independent(
         if step - improved > _TABU_PATIENCE:
             break
     return np.flatnonzero(best)
-
-
-def _regular_simplex(q: int) -> Points:
-    """The q corners of a regular simplex, in q - 1 dimensions."""
-    basis = np.linalg.qr(np.column_stack([np.ones(q), np.eye(q)[:, : q - 1]]))[0][:, 1:]
-    return _unit(basis)
-
-
-def _unit(x: Points) -> Points:
-    projected: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
-    return projected
