@@ -9,7 +9,10 @@ from unclump.ops import native
 from unclump.ops.dispatch import has_native
 from unclump.ops.nearest import nearest
 
-pytestmark = pytest.mark.usefixtures("two_threads")
+pytestmark = [
+    pytest.mark.skipif(not native.ENABLED, reason="the library was not compiled"),
+    pytest.mark.usefixtures("two_threads"),
+]
 
 STEEP = "Energy too steep for loops"
 OBJECTIVES = {
