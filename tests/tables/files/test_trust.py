@@ -1,5 +1,6 @@
 """Files are not trusted: nothing in them runs, no promise is believed, and each refusal is one clear line."""
 
+import dataclasses
 import io
 import os
 import pickle
@@ -132,6 +133,11 @@ def test_arrays_of_objects_are_listed_and_never_opened(tmp_path):
     np.savez(tmp_path / "b.npz", a=rows_of(3, 2), words=np.array(["a", "b", Bomb(trap)], dtype=object))
     assert uc.load(tmp_path / "b.npz").names is None
     uc.save(tmp_path / "c.npz", uc.load(tmp_path / "b.npz"))
+    longer = dataclasses.replace(uc.load(tmp_path / "b.npz"), points=torch.ones(4, 2))
+    with pytest.raises(
+        FileError, match=r"'words' of .* has 3 entries, one for each old row, and none for the new ones"
+    ):
+        uc.save(tmp_path / "d.npz", longer)
     assert not trap.exists()
 
 

@@ -36,7 +36,9 @@ def read(path: Path, tensor: str | None) -> Table:
     """Memory-map the table if it is stored uncompressed and aligned, otherwise decompress it."""
     with wrap_errors("is not a valid .npz archive", _BROKEN), zipfile.ZipFile(path) as archive:
         infos = _members(archive)
-        headers = {key: _read_header(archive, info) for key, info in infos.items()}
+        stored = {key: _read_header(archive, info) for key, info in infos.items()}
+        # Objects are pickles: copied, never opened, so neither a table nor names.
+        headers = {key: Header((), False, h.dtype, h.start) if h.dtype.hasobject else h for key, h in stored.items()}
         key = choose_table({key: header.entry for key, header in headers.items()}, tensor)
         check_shape(*headers[key].shape)
         rows = headers[key].shape[0]
@@ -45,7 +47,7 @@ def read(path: Path, tensor: str | None) -> Table:
         names_key = choose_names(strings)
         names = None if names_key is None else _decode(_read_array(path, archive, infos[names_key], headers[names_key]))
     kind = "U" if names_key is None else headers[names_key].dtype.kind
-    lengths = {k: header.shape[0] for k, header in headers.items() if header.shape and k not in {key, names_key}}
+    lengths = {k: header.shape[0] for k, header in stored.items() if header.shape and k not in {key, names_key}}
     layout = Layout(names_key, kind, headers[key].fortran_order, lengths)
     return Table(points, names, make_source(path, FORMAT, points, tensor=key, layout=layout))
 
@@ -61,9 +63,8 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
 def _read_header(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Header:
     with archive.open(info) as member:
         header = read_header(member)
-    if header.dtype.hasobject:  # a pickle: listed and copied, never opened
-        return Header((), False, header.dtype, header.start)
-    header.check_size(info.file_size - header.start)
+    if not header.dtype.hasobject:  # whose size says nothing of the length of a pickle
+        header.check_size(info.file_size - header.start)
     return header
 
 
