@@ -217,49 +217,18 @@ def test_comet_is_asked_where_it_is_there(monkeypatch):
         scores.judge(["dog"], ["a dog"], sources=["Hund"], comet="wmt22")
 
 
-def test_without_seeds_enough_nothing_is_claimed():
-    from translation.comparison import judged
-
-    def rows(gains):
-        return {"Euclidean": {"seeds": len(gains), "gains": []}, "spherical": {"gains": gains}}
-
-    assert judged(rows([1.0]), ["spherical"], "Euclidean") is None
-    assert judged(rows([1.0, 0.2, 0.4]), ["spherical"], "Euclidean") is True
-    assert judged(rows([1.0, -0.2, 0.4]), ["spherical"], "Euclidean") is None
-    assert judged(rows([-1.0, -0.2, -0.4]), ["spherical"], "Euclidean") is False
-
-
-def test_dispersion_is_judged_beside_the_sphere_without_it():
-    """All rows gain on the Euclidean one, but those with a regulariser less than the sphere alone, seed by seed."""
-    from translation.comparison import judged
+def test_dispersion_is_compared_with_the_sphere_without_it():
+    """All rows gain on the Euclidean one, but one with a regulariser less than the sphere alone, seed by seed."""
+    from translation.claims import gains_over
 
     rows = {
         "Euclidean": {"seeds": 3, "gains": []},
         "spherical": {"seeds": 3, "gains": [2.0, 1.0, 3.0]},
         "spherical + MHE": {"seeds": 3, "gains": [1.5, 0.5, 2.5]},
-        "spherical + Sliced": {"seeds": 3, "gains": [2.1, 1.1, 3.1]},
     }
-    assert judged(rows, ["spherical + MHE"], "Euclidean") is True
-    assert judged(rows, ["spherical + MHE"], "spherical") is False
-    assert judged(rows, ["spherical + Sliced"], "spherical") is True
-    assert judged(rows, ["spherical + MHE", "spherical + Sliced"], "spherical") is None
-
-
-def test_the_finding_on_dispersion_names_its_gains_over_the_sphere():
-    from translation.comparison import _discrete_findings
-
-    def row(gains, bleu):
-        both = {"variance": {"mean": 0.5}}
-        scores = {"test": {"bleu": {"mean": bleu}}}
-        dispersion = {"occurring": both, "whole": both}
-        return {"seeds": 3, "gains": gains, "p_values": [], "scores": scores, "dispersion": dispersion, "weight": 1.0}
-
-    rows = {"Euclidean": row([], 20.0), "spherical": row([2.0, 1.0, 3.0], 22.0)}
-    rows |= {f"spherical + {name}": row([1.5, 0.5, 2.5], 21.5) for name in ("MHE", "Lloyd", "Sliced")}
-    findings = {found["claim"]: found for found in _discrete_findings({"discrete": rows, "tries": {}})}
-    found = findings["Dispersion further improves BLEU."]
-    assert found["verdict"] == "refuted"
-    assert "spherical + MHE 21.5 (-0.5, -0.5, -0.5)" in found["evidence"]
+    assert gains_over(rows, "spherical + MHE", "Euclidean")["mean"] == pytest.approx(1.5)
+    assert gains_over(rows, "spherical + MHE", "spherical")["mean"] == pytest.approx(-0.5)
+    assert gains_over(rows, "spherical", "Euclidean")["mean"] == pytest.approx(2.0)
 
 
 def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
@@ -280,9 +249,12 @@ def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
 
 
 def test_the_full_tables_have_seeds_enough_for_verdicts():
-    from translation.comparison import judged
+    """A start takes more than a minute, so three are enough for the rule."""
+    from _common import mean_and_error
+    from _verdicts import Case, Claim, judge
     from translation.table import FULL
 
     for name in ("seeds", "seeds_continuous"):
-        rows = {"first": {"seeds": FULL[name], "gains": []}, "better": {"gains": [1.0] * FULL[name]}}
-        assert judged(rows, ["better"], "first") is True, name
+        gains = [1.0 + 0.01 * seed for seed in range(FULL[name])]
+        claim = Claim("It gains.", [Case.of("over none", mean_and_error(gains))], seconds=100.0, setting="ours")
+        assert judge([claim])[0]["verdict"] == "confirmed", name
