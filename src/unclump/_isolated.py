@@ -17,6 +17,7 @@ _MAX_OBJECTS = 10_000  # in an HDF5 file
 _MAX_NAMES = 2**28  # characters
 _TRUSTED_SIZE = 2**28  # bytes of data that a file of any size may declare
 _MAX_RATIO = 1000  # bytes of vectors per byte of a FAISS index
+_START_SECONDS = 10  # of the processor: imports take one or two, and libhdf5 can loop for ever on a damaged file
 
 
 class Refused(Exception):
@@ -46,7 +47,7 @@ def _limit_resources(size: int) -> None:
         import resource
     except ImportError:
         return
-    for kind, limit in ((resource.RLIMIT_AS, 2**31 + 4 * size), (resource.RLIMIT_CPU, 60 + size // 2**20)):
+    for kind, limit in ((resource.RLIMIT_AS, 2**31 + 4 * size), (resource.RLIMIT_CPU, _START_SECONDS + size // 2**20)):
         hard = resource.getrlimit(kind)[1]
         allowed = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
         with suppress(ValueError, OSError):  # macOS refuses some limits

@@ -341,7 +341,7 @@ def test_data_of_an_hdf5_file_that_lies_elsewhere_is_not_opened(tmp_path):
 @pytest.mark.parametrize("refusal", [None, ValueError, OSError])
 def test_limits_are_not_raised_above_those_of_the_system(refusal, monkeypatch):
     resource = pytest.importorskip("resource")
-    limits = {resource.RLIMIT_AS: resource.RLIM_INFINITY, resource.RLIMIT_CPU: 50}
+    limits = {resource.RLIMIT_AS: resource.RLIM_INFINITY, resource.RLIMIT_CPU: 5}
     taken = {}
 
     def setrlimit(kind, pair):
@@ -352,7 +352,19 @@ def test_limits_are_not_raised_above_those_of_the_system(refusal, monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (limits[kind], limits[kind]))
     monkeypatch.setattr(resource, "setrlimit", setrlimit)
     _isolated._limit_resources(2**20)
-    assert taken == {resource.RLIMIT_AS: (2**31 + 2**22,) * 2, resource.RLIMIT_CPU: (50, 50)}
+    assert taken == {resource.RLIMIT_AS: (2**31 + 2**22,) * 2, resource.RLIMIT_CPU: (5, 5)}
+
+
+@pytest.mark.deep  # ten seconds of the processor
+def test_a_heap_on_which_the_library_loops_is_refused(tmp_path):
+    write_hdf5(tmp_path / "a.h5")
+    content = bytearray((tmp_path / "a.h5").read_bytes())
+    size = content.index(b"GCOL") + 16 + 8  # of the first name, in the global heap
+    content[size + 1] = 2
+    (tmp_path / "a.h5").write_bytes(content)
+    began = sum(os.times()[2:4])
+    assert re.search("needs more memory or time|cannot be read|damaged", refused(tmp_path / "a.h5"))
+    assert sum(os.times()[2:4]) - began < 15
 
 
 def test_an_index_without_vectors_says_so(tmp_path):
