@@ -141,6 +141,7 @@ def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tu
     answers.touch()
     child = os.fork()
     if child == 0:
+        os.setsid()  # so that its readers end with it
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         live(samples, seed, numbers, folder, answers)
         os._exit(0)
@@ -155,7 +156,7 @@ def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tu
             size, waited, began = answers.stat().st_size, 0, processor_seconds(child)
         waited += is_waiting(child)
     else:
-        os.kill(child, signal.SIGKILL)
+        os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
     results = [line.partition(" ")[2] for line in answers.read_text().splitlines()]
     done_numbers = list(zip(numbers, results, strict=False))
@@ -166,18 +167,25 @@ def run_batch(samples: Path, seed: int, numbers: range, folder: Path) -> list[tu
 
 
 def is_waiting(process: int) -> bool:
-    """Whether a process waits for something other than a processor."""
-    return _status(process)[0] in "SD"
+    """Whether a process, with those it has started, waits for something other than a processor."""
+    return all(status[0] in "SD" for status in _statuses(process))
 
 
 def processor_seconds(process: int) -> float:
-    """The processor time that a process and those children of it that have ended have taken."""
-    return sum(map(int, _status(process)[11:15])) / os.sysconf("SC_CLK_TCK")
+    """The processor time that a process has taken, with those it has started."""
+    ticks = sum(sum(map(int, status[11:15])) for status in _statuses(process))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _status(process: int) -> list[str]:
-    """What Linux says of a process after its name: its state, and then numbers."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+def _statuses(process: int) -> list[list[str]]:
+    """What Linux says of a process and of its children after their names: the state, and then numbers."""
+    try:
+        folder = Path(f"/proc/{process}")
+        status = (folder / "stat").read_text().rpartition(")")[2].split()
+        children = (folder / f"task/{process}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return []
+    return [status, *(found for child in children for found in _statuses(int(child)))]
 
 
 def live(samples: Path, seed: int, numbers: range, folder: Path, answers: Path) -> None:

@@ -29,7 +29,7 @@ def test_damaged_files_are_read_or_refused():
 
 
 PLANT = """
-import os, sys, time
+import os, subprocess, sys, time
 import tools.fuzz_files as fuzz
 fuzz.SECONDS, planted = {seconds}, {planted}
 real = fuzz.uc.load
@@ -48,6 +48,7 @@ PLANTED = {
     "crash": "os.abort",
     "hang": "lambda: time.sleep(30)",
     "hang in a loop": "lambda: all(iter(lambda: True, False))",
+    "hang of a reader": "lambda: subprocess.run([sys.executable, '-c', 'while True: pass'])",
     "memory": "lambda: bytearray(2**30).count(1)",
     "code": "lambda: os.system('true')",
 }
