@@ -1,7 +1,7 @@
 """Sphinx configuration."""
 
 import sys
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
@@ -13,7 +13,7 @@ make_gallery.main(Path(__file__).parent / "_generated")
 
 project = "unclump"
 author = "The unclump authors"
-release = version("unclump")
+release = metadata.version("unclump")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "sphinx_copybutton"]
 nb_execution_mode = "force"  # tutorials show what this version prints
 nb_execution_raise_on_error = True

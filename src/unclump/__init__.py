@@ -26,4 +26,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    return sorted({"__all__", "__doc__", "__version__", *__getattr__("__all__")})

@@ -42,13 +42,20 @@ def check_table(x: Tensor, *, at_least: int = 1) -> None:
         )
 
 
+def _how_to_convert(x: object) -> str:
+    if isinstance(getattr(x, "points", None), Tensor):
+        return "pass its .points"
+    is_frame = hasattr(x, "__arrow_c_stream__") or hasattr(x, "with_format") or hasattr(x, "to_frame")
+    return "convert with unclump.as_table(...).points" if is_frame else "convert with torch.as_tensor(...)"
+
+
 def check_points(x: Tensor, *, at_least: int = 1) -> None:
     """Raise unless `x` is a floating-point tensor of shape (..., n, d), n >= `at_least`, d >= 2."""
     if isinstance(x, nn.Module):
         advice = "pass its .weight" if isinstance(getattr(x, "weight", None), Tensor) else "pass one of its parameters"
         raise TypeError(f"expected points as a torch.Tensor, got the module {type(x).__name__}; {advice}")
     if not isinstance(x, Tensor):
-        raise TypeError(f"expected points as a torch.Tensor, got {type(x).__name__}; convert with torch.as_tensor(...)")
+        raise TypeError(f"expected points as a torch.Tensor, got {type(x).__name__}; {_how_to_convert(x)}")
     if hasattr(x, "device_mesh"):
         raise TypeError(
             "expected a local tensor of points, got a DTensor; use gather=unclump.Shards() for all of its rows, "

@@ -148,3 +148,8 @@ def test_duplicates_on_the_circle_come_apart_where_angles_are_tiny(n, dtype):
     found = uc.separate_duplicates(x, generator=torch.Generator().manual_seed(0))
     assert {3, 7} <= set(found.rows.tolist())
     assert uc.nearest_angles(found.points)[[3, 7]].min() > found.within
+
+
+def test_the_result_prints_itself_in_a_line():
+    found = uc.separate_duplicates(torch.tensor([[3.0, 0.0, 0.0], [3.0, 0.0, 0.0], [0.0, 2.0, 0.0]]))
+    assert repr(found) == "Separated(3 x 3; 2 rows had another within 1 degrees)"

@@ -49,16 +49,44 @@ def test_a_column_is_chosen_by_name():
         uc.as_table(frame)
 
 
+def test_a_column_alone():
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"word": WORDS, "vector": lists()})
+    same(uc.as_table(frame["vector"]), None)
+    same(uc.as_table(frame.set_index("word")["vector"]))
+    same(uc.as_table(pandas.Series(lists())), None)
+
+
+def test_columns_that_are_numbered_beside_names_in_the_index():
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    same(uc.as_table(pandas.DataFrame(POINTS.numpy(), index=WORDS)))  # pytest makes errors of warnings
+
+
 def test_polars():
     polars = pytest.importorskip("polars")
     pytest.importorskip("pyarrow")
-    same(uc.as_table(polars.DataFrame({"word": WORDS, "vector": lists()})))
+    frame = polars.DataFrame({"word": WORDS, "vector": lists()})
+    same(uc.as_table(frame))
+    same(uc.as_table(frame.lazy()))
+    same(uc.as_table(frame["vector"]), None)
 
 
 def test_a_dataset_with_a_selection_of_rows():
     datasets = pytest.importorskip("datasets")
     whole = datasets.Dataset.from_dict({"word": ["none", *WORDS], "vector": [[9.0, 9.0, 9.0], *lists()]})
     same(uc.as_table(whole.select([1, 2, 3])))
+    same(uc.as_table(whole.select([1, 2, 3])["vector"]), None)
+
+
+def test_of_a_dataset_in_splits_or_a_stream_one_part_is_requested():
+    datasets = pytest.importorskip("datasets")
+    whole = datasets.Dataset.from_dict({"vector": lists()})
+    with pytest.raises(TypeError, match=r"one split of a dataset, got all of them; choose one of 'train', 'test'"):
+        uc.as_table(datasets.DatasetDict(train=whole, test=whole))
+    with pytest.raises(TypeError, match=r"with all of its rows, got IterableDataset"):
+        uc.as_table(whole.to_iterable_dataset())
 
 
 def test_a_search_index():
@@ -66,6 +94,50 @@ def test_a_search_index():
     index = faiss.IndexFlatL2(3)
     index.add(POINTS.numpy())
     same(uc.as_table(index), None)
+
+
+@pytest.mark.parametrize("kind", ["IDMap,Flat", "IDMap2,Flat", "IVF2,Flat", "HNSW4", "IDMap,IVF2,Flat"])
+def test_other_search_indexes_give_vectors_in_the_order_of_adding(kind):
+    faiss = pytest.importorskip("faiss")
+    index = faiss.index_factory(3, kind)
+    index.train(POINTS.numpy())
+    if kind.startswith("IDMap"):
+        index.add_with_ids(POINTS.numpy(), np.array([70, 80, 60]))
+    else:
+        index.add(POINTS.numpy())
+    same(uc.as_table(index), None)
+
+
+@pytest.mark.parametrize("kind", ["IVF2,Flat", "PCA2,IVF2,Flat"])
+def test_search_indexes_that_cannot_reconstruct_are_refused(kind):
+    """FAISS would leave rows uninitialised where ids are not numbers of rows, or abort the process."""
+    faiss = pytest.importorskip("faiss")
+    index = faiss.index_factory(3, kind)
+    index.train(POINTS.numpy())
+    index.add_with_ids(POINTS.numpy(), np.array([70, 80, 60]))
+    with pytest.raises(ValueError, match=r"can reconstruct its vectors, got Index\w+; use the vectors"):
+        uc.as_table(index)
+
+
+@pytest.mark.usefixtures("at_the_door")
+def test_what_takes_tensors_says_how_to_convert_tables():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"vector": lists()})
+    for source, advice in (
+        (uc.Table(POINTS), r"pass its \.points"),
+        (frame, r"unclump\.as_table\(\.\.\.\)\.points"),
+        (frame["vector"], r"unclump\.as_table\(\.\.\.\)\.points"),
+        (lists(), r"torch\.as_tensor"),
+    ):
+        with pytest.raises(TypeError, match=advice):
+            uc.min_angle(source)
+
+
+@pytest.mark.usefixtures("at_the_door")
+def test_save_takes_a_table_alone(tmp_path):
+    with pytest.raises(TypeError, match=r"expected a Table, got ndarray; wrap points in unclump\.Table\(points\)"):
+        uc.save(tmp_path / "points.npy", POINTS.numpy())
+    assert not list(tmp_path.iterdir())
 
 
 class Model:

@@ -31,7 +31,7 @@ class _PrintVersion(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from unclump._library import describe, describe_gpu
 
-        print(f"unclump {version('unclump')}, {describe()}; on a GPU {describe_gpu()}")
+        print(f"unclump {version('unclump')}, {describe()}; on a GPU: {describe_gpu()}")
         parser.exit()
 
 

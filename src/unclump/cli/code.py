@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from unclump.codes import Code
 
 HELP = "n well-separated directions in d dimensions"
-DESCRIPTION = "n directions in d dimensions with the largest smallest angle known to this catalogue."
+DESCRIPTION = (
+    "n directions in d dimensions, with the largest smallest angle known: by an exact construction, from the catalogue "
+    "or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
+)
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
   unclump code 100 4 -o directions.npy       a hundred directions in four dimensions
@@ -34,7 +37,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--improve", action="store_true", help="search; keep the result if it beats the catalogue")
     command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
     command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
-    command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for that long")
+    command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for this long; take the best")
     command.add_argument("--init", metavar="HOW", help="start: random, symmetric, antipodal, blocks, or a .npy file")
     command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
     command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are one")

@@ -122,7 +122,8 @@ def spherical_code(
 ) -> Code:
     """Find n directions in d dimensions, with the largest minimal angle known to this package.
 
-    Returns a code in closed form if one is known, otherwise that of the catalogue; if there is none, it searches.
+    Returns a code in closed form if one is known, otherwise that of the catalogue; if there is none, it searches, for
+    seconds to minutes, beyond a thousand points for longer: `time_limit` bounds it, and Ctrl-C returns the best so far.
     `restarts`, `time_limit` or `init` search instead of reading the catalogue.
 
     Args:

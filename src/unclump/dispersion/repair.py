@@ -23,7 +23,7 @@ _ROUNDS = 300
 _MARGIN = 1.05  # rows are pushed slightly farther apart than required, so that the rounds terminate
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Separated(Generic[Table]):
     """The result of `separate_duplicates`."""
 
@@ -33,6 +33,10 @@ class Separated(Generic[Table]):
     """The numbers of the rows that moved, ascending."""
     within: float
     """The angle, in radians, up to which rows counted as duplicates."""
+
+    def __repr__(self) -> str:
+        n, d = self.points.shape
+        return f"Separated({n} x {d}; {len(self.rows)} rows had another within {math.degrees(self.within):.4g} degrees)"
 
 
 def separate_duplicates(

@@ -43,25 +43,25 @@ class Objective(nn.Module):
     """
 
     choices: tuple[str, ...] = ()
-    """The names of the attributes that were chosen at birth."""
+    """The names of the options, which `repr` shows."""
 
     supports_weights = False
-    """Whether points can count more or less; where not, they can be left out."""
+    """Whether `weight` may be numbers; otherwise it must be a mask."""
 
     fewest = 2
-    """Points without which there is nothing to compute."""
+    """The smallest number of points for which there is anything to compute."""
 
     reduction = "mean"
-    """What a call without a reduction of its own makes of the terms."""
+    """The reduction of calls that choose none."""
 
     needs_zero_rows = True
-    """Whether masked rows are set to zero, whatever they were; not where that is left to their angles."""
+    """Whether masked rows are set to zero before the evaluation, whatever they hold."""
 
     needs_directions = True
-    """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
+    """Whether rows of zeros are left out, since they have no direction; not if rows are used as they are."""
 
     has_fused = False
-    """Whether there may be a compiled loop: of the class, and of what the objective was made with."""
+    """Whether there may be a compiled loop for this class with these options."""
 
     rows_of_pull = -2
     """The dimension of `Pull.vectors` that counts rows."""
@@ -94,7 +94,7 @@ class Objective(nn.Module):
         weight: Float[Tensor, "*sets n"] | Int[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None = None,
         reduction: str | None = None,
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
-        """The objective of the embeddings, alone or in the company of others.
+        """The objective of the embeddings, alone or together with a queue.
 
         Of fewer than two points, as a last batch may have, it is zero and part of the graph, with a warning once. Rows
         of zeros, as those of `padding_idx`, have no direction: like masked ones they do not count, and do not move.
@@ -109,20 +109,20 @@ class Objective(nn.Module):
                 The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
                 left; NaN where a weight is negative.
             reduction: "mean" is the objective, "sum" the sum of the terms whose weighted mean it is, and "none" these
-                terms, one per row and zero for masked rows. None is the reduction that the objective was made with.
+                terms, one per row and zero for masked rows. None is the objective's own reduction.
         """
         return self._run(embeddings, against, weight, reduction, None)
 
     def with_draw(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Tensor, *, reduction: str | None = None
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
-        """The objective with this for its random part."""
+        """The objective with `draw` as its random part, instead of a new one."""
         return self._run(embeddings, None, None, reduction, draw)
 
     def value_and_gradient(
         self, embeddings: Float[Tensor, "*sets n d"]
     ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
-        """The objective, and the gradient by the embeddings of its sum over sets, without a graph."""
+        """The objective of every set, and the gradient of their sum with respect to the embeddings, without a graph."""
         with torch.no_grad():
             x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, None, None)
             if not call.has_points:
@@ -221,24 +221,24 @@ class Objective(nn.Module):
         return None
 
     def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
-        """Rows as `loss` takes them, and what brings the gradient back: a number each, zero for rows of zeros alone."""
+        """Rows as `loss` takes them, and a factor for the gradient of each, which is zero for rows of zeros alone."""
         x, inverse_norms = unit_rows(x)
         return x, inverse_norms
 
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        """The objective of raw embeddings alone, by one compiled loop.
+        """The objective of raw embeddings without others, in one compiled loop.
 
-        None where there is none, or where a row has no direction: it is called again without rows of zeros, and where
-        that is None too, `loss` does it, with weights.
+        Returns None if there is no such loop, or if a row has no direction. It is then called again without the rows
+        of zeros; if that returns None too, `loss` takes over, with weights.
         """
         return None
 
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        """The objective of rows from `normalise` among others, and what `pull_back` makes its gradient of."""
+        """The objective of rows from `normalise` among others, and what `pull_back` turns into its gradient."""
         raise NotImplementedError
 
     def terms(
@@ -248,21 +248,21 @@ class Objective(nn.Module):
         draw: Any,
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        """What the objective is the mean of, for every row; and the gradient of their sum weighted by `left`."""
+        """The terms whose mean is the objective, one per row, and the gradient of their sum weighted by `left`."""
         raise NotImplementedError
 
     def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
-        """By what the objective times it is the sum of all terms, weighted where there are weights."""
+        """The sum of the terms, weighted if there are weights, divided by the objective."""
         return others.mass
 
     def pull_back(
         self, pull: Pull, draw: Any, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
     ) -> Float[Tensor, "*sets n d"]:
-        """The gradient by the embeddings, scaled."""
+        """The gradient with respect to the embeddings, times `scale`."""
         return pull.vectors * (scale if pull.scale is None else scale * pull.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any) -> Float[Tensor, "*sets"]:
-        """The objective by operations that are differentiable twice."""
+        """The objective, computed by operations that are twice differentiable."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:

@@ -161,7 +161,11 @@ def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
 
 
 class Energy(Objective):
-    """`energy` of raw embeddings."""
+    """`energy` of raw embeddings.
+
+    The kernel and the formula are those of `energy`. How to call it with a queue, a mask or a reduction: see
+    `Objective.forward`.
+    """
 
     choices = ("kernel",)
     supports_weights = True
@@ -199,7 +203,11 @@ class Energy(Objective):
 
 
 class MMD(Energy):
-    """`mmd` of raw embeddings."""
+    """`mmd` of raw embeddings.
+
+    The kernel and the formula are those of `mmd`. How to call it with a queue, a mask or a reduction: see
+    `Objective.forward`.
+    """
 
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:
         super().__init__(kernel, gather=gather)

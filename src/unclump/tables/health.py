@@ -82,25 +82,26 @@ def health(
 ) -> Health:
     """Measure a table: duplicates, clumps, angles, cone, rank, hubness, tests, and a verdict.
 
-    With a sample of m rows time is O(n d (m + d)), and memory that of a block of rows, of some d x d matrices, of the
-    sample, and of 40 bytes a row; `points` may be a memory map. Without, time is O(n^2 d), and memory O(n d).
+    With a sample of m rows it takes O(n d (m + d)) time, and memory for a block of rows, some d x d matrices, the
+    sample, and 40 bytes per row; `points` may be a memory map. Without a sample it takes O(n^2 d) time and O(n d)
+    memory.
 
     Args:
         points: Rows of any norm, at least two of them with a direction: torch or NumPy, or whatever else `as_table`
-            takes, data frames and models among it; or a list of tensors or arrays, whose rows follow one another, as
+            takes, such as data frames and models; or a list of tensors or arrays, whose rows follow one another, as
             the files of one table do. They are not modified.
         sentences: What `points` encodes, if it is a model that encodes sentences.
         names: The names of the rows, printed beside their numbers; None for those that `points` has.
         frequencies: How often each row is used, in any unit; None takes the rows to be sorted by falling frequency.
         exact: Search for the neighbours of all rows, however many there are.
-        sample: Search for the neighbours of so many rows; None is all up to 1.5e12 / (n d) rows, and a sample of 6e11 /
-            (n d), but at least 2048, of more.
+        sample: Search for the neighbours of this many random rows. None searches for those of all rows if n^2 d is at
+            most 1.5e12, and otherwise of 6e11 / (n d) rows, but at least 2048.
         generator: For the sample, and for p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         gather: True, a process group or `Shards`: `points`, a tensor or an array, names and frequencies are those of
             this rank's rows, perhaps none, of one table, and all ranks return the health of the whole table. They
             communicate through the CPU, as gloo does. A sampled table stays where it is; without a sample every rank
             takes all rows.
-        device: Where neighbours are searched for; None for the CPU, which does all else.
+        device: Where neighbours are searched for; None for the CPU, which does everything else.
         progress: Show a progress bar on stderr.
 
     Example:

@@ -13,8 +13,8 @@ from unclump.tables.files._columns import choose_columns, choose_names_column, p
 from unclump.tables.files._table import Table
 
 _EXPECTED = (
-    "a tensor, an array, an embedding layer, a data frame of pandas or polars, a dataset of Hugging Face, a FAISS "
-    "index, or a model that encodes sentences"
+    "a tensor, an array, an embedding layer, a data frame or column of pandas or polars, a dataset of Hugging Face, a "
+    "FAISS index, or a model that encodes sentences"
 )
 
 
@@ -23,8 +23,9 @@ def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str]
 
     Args:
         source: A tensor or NumPy array; a `Table`; an `nn.Embedding`; a data frame of pandas or polars, or a dataset of
-            Hugging Face, with one column of lists or many columns of numbers; a FAISS index that can reconstruct its
-            vectors; a SentenceTransformer, with `sentences`.
+            Hugging Face, with one column of lists or many columns of numbers; a single column of lists; a FAISS index
+            that can reconstruct its vectors, in the order in which they were added; a SentenceTransformer, with
+            `sentences`.
         tensor: Of a data frame or dataset with several: the column of lists, or the prefix of those of numbers.
         sentences: What a model encodes. They are the names of the rows.
 
@@ -44,7 +45,7 @@ def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str]
     if isinstance(source, nn.Embedding):
         return Table(source.weight.detach())
     if hasattr(source, "reconstruct_n") and hasattr(source, "ntotal"):
-        return Table(torch.from_numpy(source.reconstruct_n(0, source.ntotal)))
+        return Table(torch.from_numpy(_reconstruct(source)))
     if isinstance(source, str | Path):
         raise TypeError(f"expected {_EXPECTED}, got the path of a file; read it with unclump.load")
     if hasattr(source, "encode"):
@@ -58,16 +59,63 @@ def _encode(model: Any, sentences: Sequence[str]) -> Table:
     return Table(torch.from_numpy(model.encode(list(sentences), convert_to_numpy=True)), names=list(sentences))
 
 
+def _reconstruct(index: Any) -> Any:
+    """All vectors of a FAISS index, which is not changed."""
+    import faiss
+
+    # An index with an id map wraps another one, whose vectors are in the order in which they were added.
+    vectors = faiss.downcast_index(index.index) if hasattr(index, "id_map") else index
+    try:
+        can_reconstruct = _has_ids_in_order(vectors) if hasattr(vectors, "invlists") else True
+        if vectors.ntotal and not hasattr(vectors, "invlists"):
+            vectors.reconstruct(0)  # raises an error, where reconstruct_n would abort the process
+    except RuntimeError:
+        can_reconstruct = False
+    if not can_reconstruct:
+        kind = type(vectors).__name__
+        raise ValueError(
+            f"expected a FAISS index that can reconstruct its vectors, got {kind}; use the vectors it was built from"
+        )
+    return vectors.reconstruct_n(0, vectors.ntotal)
+
+
+def _has_ids_in_order(index: Any) -> bool:
+    """Whether the ids in the inverted lists are 0, 1, ...: reconstruct_n leaves out all others, without an error."""
+    import faiss
+
+    lists = index.invlists
+    ids = [faiss.rev_swig_ptr(lists.get_ids(k), lists.list_size(k)) for k in range(lists.nlist) if lists.list_size(k)]
+    return not ids or np.array_equal(np.sort(np.concatenate(ids)), np.arange(index.ntotal))
+
+
 def _to_arrow(source: Any) -> Any:
     """A data frame or dataset as a table of Arrow, which most of them convert to by themselves."""
+    if hasattr(source, "column_name") and hasattr(source, "source"):  # a column of a dataset
+        source = source.source.select_columns(source.column_name)
     if hasattr(source, "with_format"):  # a dataset, which may have a selection of rows
+        _check_dataset(source)
         return source.with_format("arrow")[:]
+    if hasattr(source, "collect") and hasattr(source, "collect_schema"):  # a lazy frame of polars
+        source = source.collect()
+    if hasattr(source, "to_frame"):  # a column of pandas or polars
+        source = source.to_frame(source.name or "vector")
     if hasattr(source, "reset_index") and getattr(source.index, "dtype", None) is not None:
         has_names = not np.issubdtype(np.asarray(source.index).dtype, np.number)
+        source = source.rename(columns=str)  # Arrow warns of numbers beside text
         source = source.reset_index(names="name") if has_names else source
     if not hasattr(source, "__arrow_c_stream__"):
         raise TypeError(f"expected {_EXPECTED}, got {type(source).__name__}")
     return pyarrow().table(source)
+
+
+def _check_dataset(source: Any) -> None:
+    if isinstance(source, dict):
+        splits = ", ".join(map(repr, source))
+        raise TypeError(f"expected one split of a dataset, got all of them; choose one of {splits}")
+    if not hasattr(source, "__len__"):
+        raise TypeError(
+            f"expected a dataset with all of its rows, got {type(source).__name__}, which streams them; take some first"
+        )
 
 
 def _read_arrow(table: Any, tensor: str | None) -> Table:

@@ -31,12 +31,12 @@ class Isotropy:
     r"""A map that makes a table of embeddings more isotropic: fitted on the table, applied to it and to queries.
 
     * `"centre"`: the mean is subtracted.
-    * `"all_but_the_top"`: so are the parts along the `directions` of most variance.
+    * `"all_but_the_top"`: the mean is subtracted, and so are the components along the `directions` of most variance.
     * `"whiten"`: the mean is subtracted, and the variances of all directions are brought to one.
-    * `"learn"`: an affine map, from the identity on, whose images have a small dispersion objective.
+    * `"learn"`: an affine map that starts as the identity and is trained to disperse the rows, by an objective.
 
-    Whether it helps depends on the task: `unclump repair` compares the methods on your own data. Rows of zeros, as
-    padding is, are left out of the fit and stay zeros.
+    Whether it helps depends on the task: `unclump repair` compares the methods on your own data. Rows of zeros,
+    such as padding, are left out of the fit and stay zeros.
 
     Args:
         method: See above.
@@ -44,10 +44,10 @@ class Isotropy:
             :math:`v^{1 - \text{strength}}`.
         directions: How many, for `"all_but_the_top"`; None for a hundredth of the dimensions, as its authors advise.
         shrinkage: From 0 to 1, for `"whiten"`: how much of the covariance is replaced by a multiple of the identity, so
-            that directions with little variance, known badly, are not blown up. None for that of Ledoit and Wolf.
+            that directions of little variance, which are poorly estimated, are not blown up. None: by Ledoit and Wolf.
         objective: For `"learn"`: `Sliced`, `MMD`, `Energy` or another; None for `Sliced` with 32 circles.
-        steps: Of the learning; None for 300.
-        generator: For the draws of the learning; None for a new one with seed 0.
+        steps: The number of training steps of `"learn"`; None for 300.
+        generator: Draws rows and circles in the training of `"learn"`; None for a new one with seed 0.
 
     Attributes:
         shift: b, of shape (d,), in float64; None before `fit`.
@@ -120,7 +120,7 @@ class Isotropy:
         return like(result, x)
 
     def check_dimensions(self, x: Table) -> None:
-        """Raise unless the map is fitted, and `x` is rows in as many dimensions."""
+        """Raise unless the map is fitted, and the rows of `x` have as many dimensions."""
         d = len(self.affine.shift)
         check_rows_to_fit(x, at_least=0)
         if x.shape[1] != d:
@@ -142,7 +142,7 @@ class Isotropy:
         """Read a map that `save` wrote.
 
         Raises:
-            FileError: The file is anything else; one line says why.
+            FileError: The file is not such a map; one line says why.
         """
         fitted, header = transform_files.read(path)
         with transform_files.explain(path):

@@ -77,7 +77,9 @@ def run_restarts(
     # A pool per call: the threads of a longer-lived one would be missing after a fork.
     with ThreadPoolExecutor(threads, thread_name_prefix="unclump") as pool:
         try:
-            with tqdm(total=restarts, disable=not progress, unit="restart") as bar:
+            with tqdm(
+                total=restarts, disable=not progress, unit="restart", desc="searching", miniters=0, mininterval=0.5
+            ) as bar:
                 while True:
                     is_late = time.monotonic() >= deadline
                     is_sufficient = best is not None and best[0] >= sufficient_score
@@ -97,6 +99,7 @@ def run_restarts(
                         bar.update()
                     if reported > -math.inf:
                         bar.set_postfix_str(describe(reported), refresh=False)
+                    bar.update(0)  # a restart may take minutes, in which the clock goes on
         except KeyboardInterrupt:
             if best is None and not running:
                 raise

@@ -166,6 +166,9 @@ def save(path: str | os.PathLike[str], table: Table, *, in_place: bool = False) 
 def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool = False) -> str:
     """Raise now what `save` would raise after hours of work; return the name of the format that will be written."""
     path = Path(path)
+    if not isinstance(table, Table):
+        kind = type(table).__name__
+        raise TypeError(f"expected a Table, got {kind}; wrap points in unclump.Table(points), others in as_table(...)")
     with prefix_errors(path):
         _check_not_source(path, table.source, in_place=in_place)
         format_name = format_to_write(path, table)
