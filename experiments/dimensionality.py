@@ -15,8 +15,9 @@ import statistics
 import torch
 from _common import BLACK, MARKERS, RED, Results, axes, family_colour, generator, mean_and_error, product, where
 from _objectives import LARGE
+from _steps import steps_of
 from _verdicts import Case, Claim, Exact, judge
-from synthetic import disperse, gradient_of, measures_at_start, points_of
+from synthetic import disperse, measures_at_start, points_of
 
 import unclump as uc
 
@@ -63,10 +64,9 @@ def run(*, n, d, start, objective, seed, batch, steps, lr):
     else:
         made = LARGE[objective](draw)
     table = torch.nn.Parameter(points_of(start, n, d, seed))
-    optimizer = uc.SphereAdam([table], lr=lr)
-    evaluate = gradient_of(table, objective, made, batch=batch, seed=seed)
+    step, points = steps_of(table, objective, made, lr=lr, batch=batch, seed=seed)
     first = measures_at_start(start, n, d, seed)
-    (*_, last), _ = disperse(table, optimizer, evaluate, steps=steps, measured={steps}, first=first)
+    (*_, last), _ = disperse(step, points, steps=steps, measured={steps}, first=first)
     return {
         "start_degrees": first["min_degrees"],
         "start_variance": first["variance"],

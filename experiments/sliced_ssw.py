@@ -32,7 +32,7 @@ from _common import (
     product,
     where,
 )
-from _objectives import Root
+from _objectives import Root, descend
 from _sliced_ssw_report import gap, report
 
 import unclump as uc
@@ -81,12 +81,15 @@ FACTOR = 4.0  # from the last rate to one that is added
 
 def run(*, objectives, lrs, n, d, circles, seed, steps, again):
     """Several objectives and rates from one start: they draw the same circles, so that calls can be shared."""
-    points = together(
-        clump(n, d, seed),
-        list(zip(objectives, lrs, strict=True)),
-        lambda name: OBJECTIVES[name](circles, generator=generator(seed, n, d, 1 + again)),
-        steps=steps,
-    )
+    start, choices = clump(n, d, seed), list(zip(objectives, lrs, strict=True))
+
+    def make(name):
+        return OBJECTIVES[name](circles, generator=generator(seed, n, d, 1 + again))
+
+    if len(choices) > 1:
+        points = together(start, choices, make, steps=steps)
+    else:
+        points = [descend(start, make(name), steps=steps, lr=lr) for name, lr in choices]
     return [{"min_degrees": math.degrees(uc.min_angle(one)), "variance": uc.spherical_variance(one)} for one in points]
 
 
