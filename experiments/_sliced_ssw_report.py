@@ -45,7 +45,7 @@ def claims(summary, gaps, root):
     if summary["steps"] != FULL_STEPS:
         judged["setting"] = f"{summary['steps']} steps instead of {FULL_STEPS}"
     few, many = (list(tuned)[place].split()[0] for place in (0, -1))
-    small = [size for size in gaps if size.startswith(f"{few} in 3")]
+    small = [size for size in gaps if size == f"{few} in 3"]
     large = [size for size in gaps if size.split()[0] == many]
     better = "In low dimensions and with few points SSW reaches a larger smallest angle than Sliced."
     same = f"As the number of points grows, their results are the same (within {SAME}°)."

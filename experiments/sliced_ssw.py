@@ -15,12 +15,15 @@ precision show how far apart corresponding points of both get: with epsilon = 0,
 
 import math
 from functools import partial
+from itertools import cycle
 
 import torch
 from _common import (
     BLACK,
     BLUE,
+    COLOURS,
     GREEN,
+    MARKERS,
     ORANGE,
     RED,
     SKY,
@@ -202,7 +205,7 @@ def tuned(records):
 def draw(results, summary, followed):
     figure, (left, right) = axes(1, 2, width=13.5, height=4.6)
     dimensions = results["dimensions"]
-    for n, (colour, marker) in zip(results["points"], ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^")), strict=False):
+    for n, colour, marker in zip(results["points"], cycle(COLOURS), cycle(MARKERS), strict=False):
         for name, line in (("SSW", "--"), ("SSW root", "-")):
             if name in results["objectives"]:
                 gaps = [gap(summary["tuned"][f"{n} in {d}"], name, "Sliced") for d in dimensions]

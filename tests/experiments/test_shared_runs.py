@@ -105,6 +105,19 @@ def test_projected_adam_of_several_starts_is_that_of_each(objective):
     assert together[0] != together[1]
 
 
+@pytest.mark.parametrize("name", ["MHE RBF chordal", "KoLeo", "SSW 13 root"])
+def test_rows_of_other_libraries_follow_ours(name):
+    """From one start with one sequence of batches; the circles of SSW are other ones."""
+    pytest.importorskip("ot")
+    pytest.importorskip("geoopt")
+    synthetic = importlib.import_module("synthetic")
+    setting = {"start": "clumped", "lazy": False, "seed": 0, "n": 300, "d": 8, "batch": 32, "lr": 0.01}
+    setting |= {"steps": 60, "kappa": 100.0, "records": 2}
+    ours, theirs = (synthetic.run(objective=objective, **setting) for objective in (name, f"peer: {name}"))
+    assert theirs["variance"][-1] == pytest.approx(ours["variance"][-1], abs=0.03 if "SSW" in name else 1e-4)
+    assert theirs["variance"][-1] > theirs["variance"][0] + 0.02
+
+
 @pytest.mark.parametrize("lr", [0.001, 0.05])
 @pytest.mark.parametrize("lazy", [False, True], ids=["dense", "lazy"])
 @pytest.mark.parametrize("objective", ["MHE RBF chordal", "KoLeo", "Lloyd 512", "Sliced 13 axes", "SSW 13 root"])
