@@ -3,6 +3,7 @@
 import json
 
 from _common import FOLDER, markdown
+from _peer import PEERS
 
 BEGIN, END = "<!-- written by experiments/table.py -->", "<!-- to here -->"
 BEST = 3  # objectives that are named
@@ -19,10 +20,17 @@ def table(head, rows):
 
 
 def best(rows, key, unit, digits=2):
-    """The first of them by the mean of a measure, with its values; runs beside the paper's setting do not count."""
+    """The first of them by the mean of a measure, and the number of starts of those compared."""
     values = {name: row[key]["mean"] if isinstance(row[key], dict) else row[key] for name, row in rows.items()}
-    names = sorted((name for name in values if "(lazy)" not in name), key=lambda name: -values[name])[:BEST]
-    return ", ".join(f"{name} {values[name]:.{digits}f}{unit}" for name in names)
+    names = sorted(values, key=lambda name: -values[name])[:BEST]
+    counts = sorted({row[key]["n"] if isinstance(row[key], dict) else row["n"] for row in rows.values()})
+    starts = str(counts[0]) if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    return [", ".join(f"{name} {values[name]:.{digits}f}{unit}" for name in names), starts]
+
+
+def of_the_paper(rows):
+    """Without runs beside its setting: another optimiser, or other libraries."""
+    return {name: row for name, row in rows.items() if "(lazy)" not in name and name not in PEERS}
 
 
 def regimes(found):
@@ -30,8 +38,8 @@ def regimes(found):
     if "tammes" in found:
         for size, sizes in found["tammes"]["summary"].items():
             objectives = {name: row for name, row in sizes["rows"].items() if name != "spherical_code"}
-            text = f"`spherical_code` {sizes['known']:.2f}°; {best(objectives, 'mean', '°')}"
-            starts = next(iter(objectives.values()))["n"]
+            text, starts = best(objectives, "mean", "°")
+            text = f"`spherical_code` {sizes['known']:.2f}°; {text}"
             rows.append([f"few points, alone: {size} dimensions", "smallest angle", text, starts])
     if "synthetic" in found:
         starts = found["synthetic"]["summary"]["starts"]
@@ -44,16 +52,15 @@ def regimes(found):
             ("clumped", "clumped", f"smallest angle after {steps} steps", ("min_degrees", "°")),
             ("spread", "uniform", f"smallest angle after {steps} steps", ("min_degrees", "°")),
         ):
-            runs = next(iter(starts[start].values()))["variance"]["n"]
-            rows.append([f"many points, {regime}: {size}", measure, best(starts[start], *shown), runs])
+            rows.append([f"many points, {regime}: {size}", measure, *best(of_the_paper(starts[start]), *shown)])
     if "dimensionality" in found:
         for size, sizes in found["dimensionality"]["summary"]["sizes"].items():
-            text = f"{best(sizes['rows'], 'min_degrees', '°')} (no arrangement exceeds {sizes['bound']:.2f}°)"
+            text, starts = best(sizes["rows"], "min_degrees", "°")
+            text = f"{text} (no arrangement exceeds {sizes['bound']:.2f}°)"
             steps = found["dimensionality"]["summary"]["steps"]
-            runs = next(iter(sizes["rows"].values()))["min_degrees"]["n"]
-            rows.append([f"dimensions: {size}", f"smallest angle after {steps} steps", text, runs])
+            rows.append([f"dimensions: {size}", f"smallest angle after {steps} steps", text, starts])
     head = ["regime", "measure", f"best {BEST}, mean over the starts", "starts"]
-    return "## What was best where\n\n" + table(head, ([*cells, str(starts)] for *cells, starts in rows))
+    return "## What was best where\n\n" + table(head, rows)
 
 
 def cost():
@@ -118,8 +125,8 @@ def failures(found):
         rows = found["synthetic"]["summary"]["starts"]["clumped"]
         short = [
             f"{name} {row['variance']['mean']:.3f}"
-            for name, row in rows.items()
-            if row["variance"]["mean"] < 0.9 and "(lazy)" not in name
+            for name, row in of_the_paper(rows).items()
+            if row["variance"]["mean"] < 0.9
         ]
         if short:
             lines.append(f"- Clumped start, spherical variance still below 0.9 at the end: {', '.join(short)}.")

@@ -3,6 +3,7 @@
 import argparse
 import collections
 import contextlib
+import ctypes
 import functools
 import importlib.metadata
 import itertools
@@ -30,6 +31,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
     "#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
 )  # fmt: skip
 COLOURS = [BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK]
+_M_MMAP_MAX, _M_TRIM_THRESHOLD = -4, -1  # of glibc's malloc.h
 MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h"]
 
 
@@ -91,6 +93,7 @@ class Results:
         self.stop = time.monotonic() + 60 * chosen.minutes if chosen.minutes else float("inf")
         self.jobs = chosen.jobs
         torch.set_num_threads(1)  # tables this small are faster without a second thread, and times comparable
+        keep_memory()
 
     def __getitem__(self, setting):
         return self.configuration[setting]
@@ -190,6 +193,14 @@ def grouped(settings, shares, over):
         alone = shares is None or not shares(setting)
         groups.setdefault(place if alone else str(setting | dict.fromkeys(over)), []).append(setting)
     return list(groups.values())
+
+
+def keep_memory():
+    """Let glibc keep what is freed: large tensors are otherwise new pages at every step, which take longer to come."""
+    with contextlib.suppress(AttributeError, OSError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def of_setting(run, group):

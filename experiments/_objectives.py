@@ -34,7 +34,7 @@ class Root(torch.nn.Module):
 
     def value_and_gradient(self, points):
         value, gradient = self.objective.value_and_gradient(points)
-        return value.sqrt(), gradient / (2 * value.sqrt()[..., None, None])
+        return value.sqrt(), gradient.div_(2 * value.sqrt()[..., None, None])
 
 
 # The objectives of the small experiments, as the paper sets them: gamma = s = 1, 300 samples, 50 circles, 1 circle.

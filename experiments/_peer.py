@@ -10,7 +10,8 @@ def energy(points, draw):
 
 
 def koleo(points, draw):
-    return -torch.cdist(points, points).fill_diagonal_(torch.inf).amin(dim=1).log().mean()
+    itself = torch.eye(len(points), dtype=torch.bool)
+    return -torch.cdist(points, points).masked_fill(itself, torch.inf).amin(dim=1).log().mean()
 
 
 def ssw(points, draw):

@@ -1,6 +1,6 @@
 """What the runs of Sliced beside SSW say of the paper's claims."""
 
-from _common import counted, mean_and_error
+from _common import counted, markdown, mean_and_error
 from _verdicts import Case, Claim, Exact, Untested, judge, within
 
 SAME = 0.1  # degrees
@@ -18,7 +18,7 @@ def report(summary):
         "points the results are identical",
         "got": f"{theirs} minus Sliced, tuned, degrees, {counted(summary['seeds'], 'start')}: "
         + ", ".join(f"{size} {found['mean']:+.2f}" for size, found in gaps.items()),
-        "table": choices(tuned),
+        "table": [*differences(tuned), "", *choices(tuned)],
         "findings": judge(claims(summary, gaps, root)),
     }
 
@@ -26,6 +26,17 @@ def report(summary):
 def gap(row, one, other):
     """Of their tuned smallest angles, start by start."""
     return mean_and_error([a - b for a, b in zip(row[one]["values"], row[other]["values"], strict=True)])
+
+
+def differences(tuned):
+    """Of the other objectives to Sliced, beside that of Sliced to itself with other circles."""
+    others = [name for name in next(iter(tuned.values())) if name not in ("Sliced", "seconds")]
+    rows = []
+    for size, row in tuned.items():
+        cells = [f"{size} dimensions", f"{mean_and_error(row['Sliced']['values'])['mean']:.2f}°"]
+        rows.append(cells + [Case.of("", gap(row, name, "Sliced")).text("°", 2).strip() for name in others])
+    head = ["points", "Sliced, smallest angle", *(f"{name} minus Sliced" for name in others)]
+    return ["Each at its best circles and rate; differences with 95 % intervals:", "", *markdown(head, rows)]
 
 
 def choices(tuned):
@@ -45,7 +56,7 @@ def claims(summary, gaps, root):
     if summary["steps"] != FULL_STEPS:
         judged["setting"] = f"{summary['steps']} steps instead of {FULL_STEPS}"
     few, many = (list(tuned)[place].split()[0] for place in (0, -1))
-    small = [size for size in gaps if size.startswith(f"{few} in 3")]
+    small = [size for size in gaps if size == f"{few} in 3"]
     large = [size for size in gaps if size.split()[0] == many]
     better = "In low dimensions and with few points SSW reaches a larger smallest angle than Sliced."
     same = f"As the number of points grows, their results are the same (within {SAME}°)."

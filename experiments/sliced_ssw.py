@@ -15,12 +15,15 @@ precision show how far apart corresponding points of both get: with epsilon = 0,
 
 import math
 from functools import partial
+from itertools import cycle
 
 import torch
 from _common import (
     BLACK,
     BLUE,
+    COLOURS,
     GREEN,
+    MARKERS,
     ORANGE,
     RED,
     SKY,
@@ -32,7 +35,7 @@ from _common import (
     product,
     where,
 )
-from _objectives import Root
+from _objectives import Root, descend
 from _sliced_ssw_report import gap, report
 
 import unclump as uc
@@ -81,12 +84,15 @@ FACTOR = 4.0  # from the last rate to one that is added
 
 def run(*, objectives, lrs, n, d, circles, seed, steps, again):
     """Several objectives and rates from one start: they draw the same circles, so that calls can be shared."""
-    points = together(
-        clump(n, d, seed),
-        list(zip(objectives, lrs, strict=True)),
-        lambda name: OBJECTIVES[name](circles, generator=generator(seed, n, d, 1 + again)),
-        steps=steps,
-    )
+    start, choices = clump(n, d, seed), list(zip(objectives, lrs, strict=True))
+
+    def make(name):
+        return OBJECTIVES[name](circles, generator=generator(seed, n, d, 1 + again))
+
+    if len(choices) > 1:
+        points = together(start, choices, make, steps=steps)
+    else:
+        points = [descend(start, make(name), steps=steps, lr=lr) for name, lr in choices]
     return [{"min_degrees": math.degrees(uc.min_angle(one)), "variance": uc.spherical_variance(one)} for one in points]
 
 
@@ -199,22 +205,28 @@ def tuned(records):
 def draw(results, summary, followed):
     figure, (left, right) = axes(1, 2, width=13.5, height=4.6)
     dimensions = results["dimensions"]
-    for n, (colour, marker) in zip(results["points"], ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^")), strict=False):
-        for name, line in (("SSW", "--"), ("SSW root", "-")):
-            if name in results["objectives"]:
-                gaps = [gap(summary["tuned"][f"{n} in {d}"], name, "Sliced") for d in dimensions]
-                left.errorbar(
-                    dimensions, [g["mean"] for g in gaps], [g["error"] for g in gaps], color=colour, capsize=3,
-                    linestyle=line, marker=marker, fillstyle="full" if "root" in name else "none",
-                    label=f"{name}, n = {n:,}",
-                )  # fmt: skip
+    lines = {"SSW": "--", "SSW root": "-", "Sliced again": ":"}
+    drawn = [
+        (n, name, colour, marker)
+        for n, colour, marker in zip(results["points"], cycle(COLOURS), cycle(MARKERS), strict=False)
+        for name in lines
+        if name in summary["tuned"][f"{n} in {dimensions[0]}"]
+    ]
+    for place, (n, name, colour, marker) in enumerate(drawn):
+        gaps = [gap(summary["tuned"][f"{n} in {d}"], name, "Sliced") for d in dimensions]
+        beside = 1.05 ** (place - (len(drawn) - 1) / 2)  # bars that would hide each other
+        left.errorbar(
+            [d * beside for d in dimensions], [g["mean"] for g in gaps], [g["error"] for g in gaps], color=colour,
+            capsize=3, linestyle=lines[name], linewidth=1, marker=marker, label=f"{name}, n = {n:,}",
+            fillstyle="full" if "root" in name else "none",
+        )  # fmt: skip
     left.axhline(0, color=BLACK, linewidth=0.8)
     left.set(xscale="log", xlabel="dimensions", ylabel="smallest angle minus that of Sliced, degrees")
     left.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
     left.minorticks_off()
     bars = "; bars: standard error" if results["seeds"] > 1 else ""
     left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
-    left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.15, 1))
+    left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.13, 1))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)
     for r in where(followed, n=largest):

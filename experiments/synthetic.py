@@ -7,8 +7,8 @@ all rows, as in the authors' code (ltl-uva/ledoh-torch at 882a1c1, examples/benc
 does, ours updates the whole table at every step: rows that were not drawn go on with the momentum they have ("dense").
 Two objectives are also run with an optimiser that leaves such rows alone ("lazy"). Their SSW is POT's function, a root
 (ledoh_torch/ssw.py): "SSW 13 root"; SSW without it is the closed form of the paper. Rows of the "peer" are theirs in
-plain torch and POT, with geoopt's optimiser. One rate ranks speeds as much as objectives, so each is also run at every
-rate of a grid, from one start, and at the best of them from all. Measured on all pairs.
+plain torch and POT, with geoopt's optimiser, from clumped starts. One rate ranks speeds as much as objectives, so each
+is also run at every rate of a grid, from one start, and at the best of them from all. Measured on all pairs.
 """
 
 import functools
@@ -17,8 +17,9 @@ import statistics
 
 import torch
 from _common import MARKERS, Results, axes, clump, family_colour, generator, mean_and_error, where
-from _objectives import LARGE, sees_all
+from _objectives import LARGE
 from _peer import PEERS, table_and_optimizer
+from _steps import steps_by_autograd, steps_of
 from _synthetic_report import MEASURES, report
 
 import unclump as uc
@@ -72,65 +73,34 @@ def measures_at_start(start, n, d, seed, kappa=100.0):
     return measures_of(points_of(start, n, d, seed, kappa))
 
 
-def disperse(table, optimizer, evaluate, *, steps, measured, first):
-    """Steps on a table, and its measures after some, those of the start being known already.
+def disperse(step, points, *, steps, measured, first):
+    """Measures after some of the steps, those of the start being known already.
 
     Where values are lost, the step is noted, and the last ones stay.
     """
     history, lost = [{"step": 0} | first], None
-    for step in range(1, steps + 1):
+    for at in range(1, steps + 1):
         if not lost:
-            evaluate()
-            optimizer.step()
-        if step in measured:
-            lost = lost or (None if table.isfinite().all() else step)
-            history.append((history[-1] if lost else measures_of(table.detach())) | {"step": step})
+            step()
+        if at in measured:
+            lost = lost or (None if points().isfinite().all() else at)
+            history.append((history[-1] if lost else measures_of(points())) | {"step": at})
     return history, lost
-
-
-def gradient_of(table, objective, made, *, batch, seed):
-    """A function that gives the table its gradient: of all rows, or of a batch of them, as the objective has it.
-
-    Without a graph where `made` has `value_and_gradient`. Of batches, one dense gradient serves all steps: the rows of
-    the last batch are zeroed again.
-    """
-    draw, rows, dense = generator(seed, 2), torch.arange(0), torch.zeros_like(table)
-
-    def by_autograd():
-        table.grad = None
-        made(table if sees_all(objective) else table[drawn()]).backward()
-
-    def of_all():
-        table.grad = made.value_and_gradient(table.detach())[1]
-
-    def of_batch():
-        nonlocal rows
-        dense[rows], rows = 0.0, drawn()
-        dense[rows] = made.value_and_gradient(table.detach()[rows])[1]
-        table.grad = dense
-
-    def drawn():
-        return torch.randperm(len(table), generator=draw)[:batch]
-
-    if not hasattr(made, "value_and_gradient"):
-        return by_autograd
-    return of_all if sees_all(objective) else of_batch
 
 
 def run(*, start, objective, lazy, seed, n, d, batch, steps, lr, kappa, records):
     # Denser at the start, where most happens; the last step always.
     measured = {round(steps * (k / (records - 1)) ** 2) for k in range(records)}
-    points, draw = points_of(start, n, d, seed, kappa), generator(seed, 1)
+    start_points, draw, drawn = points_of(start, n, d, seed, kappa), generator(seed, 1), {"batch": batch, "seed": seed}
     if objective in PEERS:
-        table, optimizer = table_and_optimizer(points, lr)
-        name, made = objective.removeprefix("peer: "), lambda rows: PEERS[objective](rows, draw)
+        table, optimizer = table_and_optimizer(start_points, lr)
+        name, loss = objective.removeprefix("peer: "), functools.partial(PEERS[objective], draw=draw)
+        step, points = steps_by_autograd(table, optimizer, name, loss, **drawn)
     else:
-        table = torch.nn.Parameter(points.clone())
-        optimizer = uc.SphereAdam([table], lr=lr, lazy=lazy)
-        name, made = objective, LARGE[objective](draw)
-    evaluate = gradient_of(table, name, made, batch=batch, seed=seed)
+        table = torch.nn.Parameter(start_points)
+        step, points = steps_of(table, objective, LARGE[objective](draw), lr=lr, lazy=lazy, **drawn)
     first = measures_at_start(start, n, d, seed, kappa)
-    history, lost = disperse(table, optimizer, evaluate, steps=steps, measured=measured, first=first)
+    history, lost = disperse(step, points, steps=steps, measured=measured, first=first)
     return {key: [entry[key] for entry in history] for key in history[0]} | {"lost_at": lost}
 
 
@@ -139,11 +109,7 @@ def main(argv=None):
     fixed = {key: results[key] for key in ("n", "d", "batch", "steps", "kappa", "records")}
     chosen = [(o, False) for o in results["objectives"]] + [(o, True) for o in results["lazy"]]
     rows = [(start, o, lazy, seeds_of(results, start)) for start in results["starts"] for o, lazy in chosen]
-    rows += [
-        (start, o, False, min(results["seeds_peer"], seeds_of(results, start)))
-        for start in results["starts"]
-        for o in results["peers"]
-    ]
+    rows += [("clumped", o, False, min(results["seeds_peer"], results["seeds"])) for o in results["peers"]]
     settings = [
         {"start": start, "objective": objective, "lazy": lazy, "seed": seed, "lr": results["lr"], **fixed}
         for seed in range(max(seeds for *_, seeds in rows))
@@ -160,7 +126,7 @@ def main(argv=None):
     for start in results["starts"]:
         here = where(records, start=start)
         named = {o + (" (lazy)" if lazy else ""): (o, lazy) for o, lazy in chosen}
-        named |= {o: (o, False) for o in results["peers"]}
+        named |= {o: (o, False) for o in results["peers"] if start == "clumped"}
         summary["starts"][start] = {
             name: row_of(where(here, objective=o, lazy=lazy)) for name, (o, lazy) in named.items()
         }
@@ -213,6 +179,7 @@ def row_of(runs):
     return {key: mean_and_error(found) | {"values": found} for key, found in values.items()} | {
         "early_step": runs[0]["step"][middle],
         "lost": sum(r.get("lost_at") is not None for r in runs),
+        "seconds": statistics.median(r["seconds"] for r in runs),
     }
 
 
