@@ -18,6 +18,7 @@ from unclump.ops.project import project
 _MAX_ROWS = 60_000  # in larger tables, nearest angles are measured for _SAMPLED_ROWS only
 _SAMPLED_ROWS = 10_000
 _SEARCHED_ROWS = 500  # at a time, between updates of the bar
+_AT_BOUND = 0.99  # of the bound: rounding to the dtype may turn a row a little less
 NEIGHBOURS = 10
 OVERLAP_ROWS = 2000
 
@@ -38,6 +39,7 @@ class Change:
     largest_move: float
     mean_move: float
     overlap: float
+    at_bound: int | None = None  # rows that moved as far as they may
 
 
 def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
@@ -56,14 +58,15 @@ def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
     return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), spherical_variance(x))
 
 
-def measure_change(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Change:
-    """Measure the moves from `x` to `y`."""
+def measure_change(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"], max_move: float | None = None) -> Change:
+    """Measure the moves from `x` to `y`, of rows that could turn by `max_move` degrees."""
     blocks = zip(torch.split(x, 2**14), torch.split(y, 2**14), strict=True)
     moves = torch.cat([angle(project(before.double()), project(after.double())) for before, after in blocks])
     overlap = neighbour_overlap(
         x, y, neighbours=NEIGHBOURS, samples=OVERLAP_ROWS, generator=torch.Generator().manual_seed(0)
     )
-    return Change(math.degrees(moves.max()), math.degrees(moves.mean()), overlap)
+    at_bound = None if max_move is None else int((moves >= _AT_BOUND * math.radians(max_move)).sum())
+    return Change(math.degrees(moves.max()), math.degrees(moves.mean()), overlap, at_bound)
 
 
 def comparison_to_dict(before: State, after: State, change: Change) -> dict[str, Any]:
@@ -77,6 +80,7 @@ def comparison_to_dict(before: State, after: State, change: Change) -> dict[str,
         for name, state in (("before", before), ("after", after))
     }
     moves = {"largest_degrees": change.largest_move, "mean_degrees": change.mean_move}
+    moves |= {} if change.at_bound is None else {"rows_at_bound": change.at_bound}
     return {**states, "moves": moves, f"overlap@{NEIGHBOURS}": change.overlap}
 
 
@@ -91,6 +95,7 @@ def format_comparison(before: State, after: State, change: Change, rows: int) ->
         ("spherical variance", f"{before.variance:.4f}", f"{after.variance:.4f}"),
         ("largest move", "", f"{change.largest_move:.4f}°"),
         ("mean move", "", f"{change.mean_move:.4f}°"),
+        *([] if change.at_bound is None else [(f"rows at the bound on moves, of {rows}", "", str(change.at_bound))]),
         (f"overlap@{NEIGHBOURS}{overlap_sample}", "", f"{change.overlap:.4f}"),
     ]
     width = max(len(name) for name, _, _ in lines)

@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> None:
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
     after = job.with_direction(points)
-    measured = before, measure_state(after, progress=job.progress), measure_change(job.start, after)
+    measured = before, measure_state(after, progress=job.progress), measure_change(job.start, after, args.max_move)
     notes = [*job.notes, *_copies(measured[1].smallest, after, args), *notes]
     if args.json:
         files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
@@ -182,10 +182,10 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
     before = measure_state(job.start, progress=job.progress)
 
     def results() -> "Iterator[tuple[float, State, Change]]":
-        yield 0.0, before, Change(0.0, 0.0, 1.0)
+        yield 0.0, before, Change(0.0, 0.0, 1.0, 0)
         for degrees in max_moves:
             spread = job.with_direction(job.spread(degrees))
-            yield degrees, measure_state(spread, progress=job.progress), measure_change(job.start, spread)
+            yield degrees, measure_state(spread, progress=job.progress), measure_change(job.start, spread, degrees)
 
     if job.args.json:
         lines = [
@@ -194,11 +194,12 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
         ]
         print(json.dumps({"file": str(job.args.file), "max_moves": lines}, indent=1))
         return
-    headings = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
+    angles = "smallest angle", "median nearest angle"
+    headings = ("max move", "rows at the bound", f"overlap@{NEIGHBOURS}", "spherical variance", *angles)
     print("  ".join(headings))
     for degrees, state, change in results():
         angles = f"{state.smallest:.4f}°", f"{state.median_nearest:.4f}°"
-        cells = (f"{degrees:g}°", f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
+        cells = (f"{degrees:g}°", str(change.at_bound), f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
         print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
     print("nothing was written; choose one with --max-move")
 
