@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 import unclump as uc
 from tests.small_tables import clump, seeded
 from unclump.cli import main, spread
+from unclump.cli._comparison import _sample_size
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -432,6 +433,12 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_the_larger_a_table_the_fewer_rows_are_compared():
+    """A search for 10,000 of a million rows in 384 dimensions took minutes, three times."""
+    sizes = [_sample_size(n, d) for n, d in ((60_000, 384), (60_001, 100), (1_000_000, 100), (1_000_000, 384))]
+    assert sizes == [60_000, 10_000, 6_000, 2_048]
+
+
 @pytest.mark.parametrize(
     ("command", "bars"),
     [
@@ -452,6 +459,8 @@ def test_bars_of_a_large_table_begin_before_its_first_row_is_read(command, bars,
         places.append(shown.getvalue().find(bar, places[-1] + 1))
     assert places == sorted(places)
     assert min(places) >= 0
+    if command[0] == "spread":  # angles before and after, and the neighbours that overlap
+        assert shown.getvalue().count("measuring:   0%") == 4
     shown.truncate(0)
     assert main([*command, "--quiet"]) == 0
     assert shown.getvalue() == ""
