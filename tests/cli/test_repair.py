@@ -301,6 +301,7 @@ def write(name, text):
         (None, "fit docs.npy -o m.safetensors --directions 2", "directions with method='all_but_the_top'"),
         (None, "fit docs.npy -o m.safetensors --method learn --option circles=3", "--option together with --objective"),
         (None, "apply docs.npy docs.npy -o out.npy", "is not a map that unclump wrote"),
+        (None, "apply docs.npy map.safetensors -o out.npy", "map.safetensors: is a map, and maps come before tables"),
         (None, "apply map.safetensors docs.npy", "name a file with -o"),
         (None, "apply map.safetensors docs.npy -o docs.npy", "allow it with --in-place"),
         (None, "apply map.safetensors other.npy -o out.npy", "expected rows in 6 dimensions"),

@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 import unclump as uc
 from tests.small_tables import clump, seeded
 from unclump.cli import main, spread
+from unclump.cli._comparison import _sample_size
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -158,12 +159,13 @@ def test_strengths_are_tried_without_writing(capsys):
     assert main(["spread", "words.npz", "--try-moves", "3,30", *FEW]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert [line[0] for line in lines[1:4]] == ["0°", "3°", "30°"]
-    overlaps, variances = ([float(line[column]) for line in lines[1:4]] for column in (1, 2))
+    at_bound, overlaps, variances = ([float(line[column]) for line in lines[1:4]] for column in (1, 2, 3))
+    assert at_bound[0] == 0 <= at_bound[2] < at_bound[1]
     assert overlaps == sorted(overlaps, reverse=True)
     assert variances == sorted(variances)
     assert os.listdir() == ["words.npz"]
     assert main(["spread", "words.npz", "-o", "out.npz", "--max-move", "30", *FEW]) == 0
-    assert f"{uc.spherical_variance(uc.load('out.npz').points):.4f}" == lines[3][2]  # what was promised
+    assert f"{uc.spherical_variance(uc.load('out.npz').points):.4f}" == lines[3][3]  # what was promised
 
 
 def test_objectives_come_by_name_with_their_options():
@@ -398,6 +400,8 @@ def test_json_says_the_same_in_degrees(capsys):
     assert told["moves"]["largest_degrees"] == pytest.approx(math.degrees(moves(before, after).max()), abs=1e-4)
     assert told["after"]["smallest_angle_degrees"] == pytest.approx(math.degrees(uc.min_angle(after)), abs=1e-4)
     assert told["output"] == "out.npz"
+    at_bound = int((moves(before, after) > math.radians(3.99)).sum())
+    assert told["moves"]["rows_at_bound"] == at_bound > 0
     assert main(["spread", "words.npz", "--try-moves", "2,4", *FEW, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["max_moves"]
     assert [line["max_move_degrees"] for line in told] == [0, 2, 4]
@@ -429,6 +433,12 @@ class Terminal(io.StringIO):
         return True
 
 
+def test_the_larger_a_table_the_fewer_rows_are_compared():
+    """A search for 10,000 of a million rows in 384 dimensions took minutes, three times."""
+    sizes = [_sample_size(n, d) for n, d in ((60_000, 384), (60_001, 100), (1_000_000, 100), (1_000_000, 384))]
+    assert sizes == [60_000, 10_000, 6_000, 2_048]
+
+
 @pytest.mark.parametrize(
     ("command", "bars"),
     [
@@ -449,6 +459,8 @@ def test_bars_of_a_large_table_begin_before_its_first_row_is_read(command, bars,
         places.append(shown.getvalue().find(bar, places[-1] + 1))
     assert places == sorted(places)
     assert min(places) >= 0
+    if command[0] == "spread":  # angles before and after, and the neighbours that overlap
+        assert shown.getvalue().count("measuring:   0%") == 4
     shown.truncate(0)
     assert main([*command, "--quiet"]) == 0
     assert shown.getvalue() == ""

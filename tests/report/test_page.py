@@ -190,7 +190,7 @@ def test_headline_tiles_and_figures_name_the_same_faults(planted):
     has_duplicates = not {"duplicates", "near-duplicates"}.isdisjoint(measured.verdict.findings)
     assert (tiles["Near duplicates"] != "") == has_duplicates
     assert (tiles["Mean cosine"] != "") == ("cone" in measured.verdict.findings)
-    assert (tiles["Effective rank"] != "") == ("rank" in measured.verdict.findings)
+    assert (tiles["Effective rank less the mean"] != "") == ("rank" in measured.verdict.findings)
     count = re.search(r"Near duplicates.*?class=\"value\">(\d+)<", page, re.S).group(1)
     assert (count != "0") == has_duplicates
     assert ("fault-mark" in page.split("</style>")[1].split("<script")[0]) == (not measured.verdict.is_healthy)

@@ -300,6 +300,31 @@ def test_a_fault_that_is_left_is_explained(monkeypatch):
     assert not any("cone" in note for note in compare(Fits(even, seed=0), paths=PATHS).notes)
 
 
+@pytest.mark.parametrize(("lean", "is_healthy"), [(2.5, True), (6.0, False)])
+def test_a_repair_that_nothing_calls_for_is_called_a_choice(lean, is_healthy, monkeypatch):
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
+    monkeypatch.setattr("unclump.tables.comparison_advice._KEPT", 0.5)
+    x = torch.randn(1000, 20, generator=seeded())
+    x[:, 0] += lean
+    assert uc.health(x).verdict.is_healthy == is_healthy
+    found = compare(Fits(x, seed=0), paths=PATHS)
+    assert found.recommendation.method == "centre"
+    assert any("calls for a repair" in note for note in found.notes) == is_healthy
+    pairs = JudgedPairs(*random_pairs(1000, 100), np.random.default_rng(4).random(100))
+    assert "calls for" not in str(compare(Fits(x, seed=0), paths=PATHS, figure=pairs))
+
+
+def test_intervals_stay_within_the_bounds_of_a_figure(monkeypatch, points):
+    monkeypatch.setattr("unclump.tables.comparison_run.candidates", lambda d, rows: iter([Map("centre")]))
+    centres, label = 5 * points(3, 8), np.arange(120) % 3
+    x = centres[label] + points(120, 8)
+    label[0] = 1
+    figure = Labels(label)
+    for method in compare(Fits(x, seed=0), paths=PATHS, figure=figure).methods:
+        low, high = method.intervals["figure"]
+        assert 0.9 < low < method.values["figure"] < high == 1
+
+
 def test_equal_rows_are_refused():
     with pytest.raises(ValueError, match="expected rows that differ, got equal rows"):
         compare(Fits(torch.ones(200, 4), seed=0), paths=PATHS)

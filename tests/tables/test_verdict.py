@@ -80,7 +80,7 @@ def evidence(**changed):
         n=1000, d=200, rayleigh_pvalue=0.0, least_pvalue=0.5, mean_cosine=0.0, resultant=(0.0, 0.0),
         rank=(100.0, 100.0), median_nearest=(1.0, 1.0), mean_nearest=(1.0, 1.0), mean_nearest_deviation=0.01,
         smallest_survival=0.5, duplicates=(0, 0), near_duplicates=(0, 0), not_finite=0, zeros=0, largest_hub=0.0, k=10,
-        dead_dimensions=(), norm_correlation=0.0, norm_variation=0.0,
+        dead_dimensions=(), norm_correlation=0.0, norm_variation=0.0, has_frequencies=False,
     )  # fmt: skip
     return dataclasses.replace(plain, **changed)
 
@@ -113,7 +113,7 @@ def test_a_fault_begins_at_its_threshold(fault, within, beyond):
     [
         ({"median_nearest": (0.6, 1.0), "mean_nearest": (0.6, 1.0)}, "nearest neighbours are at 60% of the angle"),
         ({"resultant": (0.5, 0.03), "mean_cosine": 0.25}, "lean to one direction (mean cosine 0.25)"),
-        ({"rank": (70.0, 100.0)}, "effective rank is 70% of uniform points'"),
+        ({"rank": (70.0, 100.0)}, "effective rank less the mean is 70% of uniform points'"),
         ({"dead_dimensions": (7,)}, "1 constant dimension of 200"),
         ({"zeros": 1}, "one row of zeros, as padding is"),
     ],
@@ -195,9 +195,12 @@ def test_norms_are_compared_with_frequencies_where_they_are_given(points):
     x = frequency_norms(points)
     order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
     assert uc.health(x[order]).verdict.is_healthy
+    assert "frequency" not in uc.health(x).verdict.text.replace("as the frequency may", "")
     counts = torch.arange(300, 0, -1.0)
     found = uc.health(torch.cat([torch.zeros(1, 20), x[order]]), frequencies=torch.cat([counts[:1], counts[order]]))
     assert found.verdict.findings == ("norms",)
+    assert "norms carry the frequency" in found.verdict.text
+    assert "rank correlation of norm and frequency" in str(found)
     assert found.norm_correlation == pytest.approx(1)
     assert uc.health(x, frequencies=-counts.numpy()).norm_correlation == pytest.approx(-1)
 

@@ -2,9 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from unclump._text import sanitise
 from unclump.cli._files import add_input, add_output
+
+if TYPE_CHECKING:
+    from unclump.tables.transform import Isotropy
 
 HELP = "apply a map to a table or to queries"
 DESCRIPTION = (
@@ -34,10 +38,9 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump.cli._tables import check_output, mapped, read_table, resolve_output, shows_progress
     from unclump.tables.files import save
-    from unclump.tables.transform import Isotropy
 
     output = resolve_output(args)
-    isotropy = Isotropy.load(args.map)
+    isotropy = _load_map(args)
     table, _, notes = read_table(args, at_least=0)
     isotropy.check_dimensions(table.points)
     check_output(output, table, in_place=args.in_place)
@@ -55,3 +58,19 @@ def run(args: argparse.Namespace) -> None:
     for note in notes:
         print(note)
     print(f"written to {sanitise(output)}")
+
+
+def _load_map(args: argparse.Namespace) -> "Isotropy":
+    """Load the map; raise if it stands where the table belongs."""
+    from unclump.tables.files import FileError
+    from unclump.tables.transform import Isotropy
+
+    try:
+        return Isotropy.load(args.map)
+    except FileError as error:
+        try:
+            Isotropy.load(args.file)
+        except FileError:
+            raise error from None
+        first, second = sanitise(args.file), sanitise(args.map)
+        raise FileError(f"{first}: is a map, and maps come before tables; try unclump apply {first} {second}") from None

@@ -73,7 +73,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
-    from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_change, measure_state
+    from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_state
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save
 
@@ -94,13 +94,13 @@ def run(args: argparse.Namespace) -> None:
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
     after = job.with_direction(points)
-    measured = before, measure_state(after, progress=job.progress), measure_change(job.start, after)
+    measured = before, measure_state(after, progress=job.progress), job.measure_change(after, args.max_move)
     notes = [*job.notes, *_copies(measured[1].smallest, after, args), *notes]
     if args.json:
         files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
         print(json.dumps({**files, **comparison_to_dict(*measured), "notes": notes}, indent=1))
         return
-    print("\n".join([format_comparison(*measured, len(after)), *notes, f"written to {sanitise(output)}"]))
+    print("\n".join([format_comparison(*measured, *after.shape), *notes, f"written to {sanitise(output)}"]))
 
 
 class _Job:
@@ -128,6 +128,12 @@ class _Job:
     def with_direction(self, points: Any) -> Any:
         """The rows that were not zero in FILE."""
         return points if self.directed is None else points[self.directed]
+
+    def measure_change(self, points: Any, max_move: float | None) -> "Change":
+        """The moves from the table to these points."""
+        from unclump.cli._comparison import measure_change
+
+        return measure_change(self.start, points, max_move, progress=self.progress)
 
     def spread(self, max_move: float | None) -> Any:
         """Disperse the points of the table, in the dtype they are written in."""
@@ -177,15 +183,15 @@ class _Job:
 
 def _try_moves(job: _Job, max_moves: list[float]) -> None:
     """Print a line for each limit on moves, as soon as it is computed; or JSON, at the end."""
-    from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict, measure_change, measure_state
+    from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict, measure_state
 
     before = measure_state(job.start, progress=job.progress)
 
     def results() -> "Iterator[tuple[float, State, Change]]":
-        yield 0.0, before, Change(0.0, 0.0, 1.0)
+        yield 0.0, before, Change(0.0, 0.0, 1.0, 0)
         for degrees in max_moves:
             spread = job.with_direction(job.spread(degrees))
-            yield degrees, measure_state(spread, progress=job.progress), measure_change(job.start, spread)
+            yield degrees, measure_state(spread, progress=job.progress), job.measure_change(spread, degrees)
 
     if job.args.json:
         lines = [
@@ -194,11 +200,12 @@ def _try_moves(job: _Job, max_moves: list[float]) -> None:
         ]
         print(json.dumps({"file": str(job.args.file), "max_moves": lines}, indent=1))
         return
-    headings = ("max move", f"overlap@{NEIGHBOURS}", "spherical variance", "smallest angle", "median nearest angle")
+    angles = "smallest angle", "median nearest angle"
+    headings = ("max move", "rows at the bound", f"overlap@{NEIGHBOURS}", "spherical variance", *angles)
     print("  ".join(headings))
     for degrees, state, change in results():
         angles = f"{state.smallest:.4f}°", f"{state.median_nearest:.4f}°"
-        cells = (f"{degrees:g}°", f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
+        cells = (f"{degrees:g}°", str(change.at_bound), f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
         print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
     print("nothing was written; choose one with --max-move")
 

@@ -155,6 +155,11 @@ class UniformLaw:
         squares, weights = marchenko_pastur(self.n, self.d)
         return entropy_rank(min(self.n, self.d), np.sqrt(squares), weights)
 
+    @property
+    def centred_rank(self) -> float:
+        """The effective rank after subtracting the mean, which leaves as much as n - 1 points have."""
+        return UniformLaw(self.n - 1, self.d).effective_rank
+
     def _nearest_quantile(self, probability: float) -> Angles:
         return cap_angle(-math.expm1(math.log1p(-probability) / (self.n - 1)), self.d)
 

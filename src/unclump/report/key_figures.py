@@ -74,10 +74,10 @@ MEAN_COSINE = KeyFigure(
     faults=("cone",),
 )
 EFFECTIVE_RANK = KeyFigure(
-    "Effective rank",
+    "Effective rank less the mean",
     lambda h: f"{h.centred_rank:.1f}",
     "How many dimensions are used, beside the direction that all rows share. Uniform: limit law.",
-    lambda h: f"{h.uniform.effective_rank:.1f}",
+    lambda h: f"{h.uniform.centred_rank:.1f}",
     faults=("rank",),
 )
 KEY_FIGURES = (
@@ -127,9 +127,9 @@ KEY_FIGURES = (
     ),
     EFFECTIVE_RANK,
     KeyFigure(
-        "… with the mean",
+        "Effective rank of the directions",
         lambda h: f"{h.effective_rank:.1f}",
-        "The same, with the direction that the rows share.",
+        "The same, with the direction that all rows share.",
         lambda h: f"{h.uniform.effective_rank:.1f}",
     ),
     KeyFigure(
@@ -156,9 +156,9 @@ KEY_FIGURES = (
         "Rows that are not among the nearest of any other.",
     ),
     KeyFigure(
-        "Norms and frequency",
+        "Norm correlation",
         lambda h: f"{h.norm_correlation:.2f}",
-        "Rank correlation of the norms with the frequency, or with minus the row number.",
+        "Rank correlation of the norms with the frequency, or, where none was given, with falling row numbers.",
         faults=("norms",),
     ),
 )

@@ -82,7 +82,7 @@ def explain_faults(x: Float[Tensor, "n d"], figure: Figure | None, centre: str) 
             f"compared with a threshold, subtract the mean: {escape_unprintable(centre)}"
         )
     rank = rank_of(moments.centred_singular_values()).item()
-    if rank < LOW_RANK * UniformLaw(len(x) - 1, x.shape[1]).effective_rank:
+    if rank < LOW_RANK * UniformLaw(*x.shape).centred_rank:
         yield (
             f"a collapsed rank (about {rank:.1f} of {x.shape[1]} dimensions) is not repaired here: maps that raise it "
             f"do no good {by}; what the rows have lost, training them anew may restore"

@@ -1,8 +1,8 @@
 """The owner's own figure of a table: judged pairs, queries with relevant rows, or labels; and its paired bootstrap.
 
 A figure is a function (`value`) of one score per item (`score` of a pair, a query or a row), so that items can be drawn
-again; higher is better. `rows` are those of the table without which it cannot be computed, and `restrict` is the same
-figure of a table of some rows alone, in ascending order.
+again; higher is better. It is within `bounds`. `rows` are those of the table without which it cannot be computed, and
+`restrict` is the same figure of a table of some rows alone, in ascending order.
 """
 
 from collections.abc import Callable
@@ -47,6 +47,7 @@ class JudgedPairs:
     second: Int[np.ndarray, " m"]
     judged: Float[np.ndarray, " m"]
     name = "Spearman"
+    bounds = -1.0, 1.0
 
     @property
     def rows(self) -> Any:
@@ -82,6 +83,8 @@ class Retrieval:
     row: Int[np.ndarray, " m"]
     k: int
 
+    bounds = 0.0, 1.0
+
     @property
     def name(self) -> str:
         return f"recall@{self.k}"
@@ -110,6 +113,7 @@ class Labels:
     label: Int[np.ndarray, " n"]
 
     name = "k-NN accuracy"
+    bounds = 0.0, 1.0
 
     @property
     def rows(self) -> Any:

@@ -18,10 +18,12 @@ from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, Ow
 from unclump.tables.comparison_advice import explain_faults, recommend, verdict
 from unclump.tables.comparison_figures import Bootstrap, Changed, Figure, Values, estimate, skewness
 from unclump.tables.comparison_methods import Fits, Map, candidates
+from unclump.tables.verdict import is_hub
 
 NEIGHBOURS = 10
 SAMPLE = 20_000  # rows that are compared of a larger table
 _LONG = 10  # minutes
+_NO_NEED = "no cone, collapsed rank or large hub calls for a repair: the table as it is may well do"
 _BY_INDEX = "spread moves rows one by one: for tables looked up by index, such as tokens, codebooks and prototypes"
 Measured = tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, tuple[float, float, float]]]
 
@@ -74,9 +76,10 @@ def compare(
         measured = judge.measure(points, map_queries, seconds + time.perf_counter() - began)
         command = method.command(paths, rows, seed)
         compared.append(Compared(method.name, method.kind, command, *measured, verdict(measured[-1], figure)))
-    advice, why = recommend(compared, figure, by_index=by_index), list[str]()
-    if advice.method == AS_IT_IS:
-        why = list(explain_faults(start, figure, compared[1].command))
+    advice = recommend(compared, figure, by_index=by_index)
+    why = list(explain_faults(start, figure, compared[1].command))
+    if advice.method != AS_IT_IS:
+        why = [_NO_NEED] if figure is None and not why and not judge.starts_with_hub else []
     slow = _slow_moves(compared, len(x) / len(chosen)) if by_index else []
     return Comparison(
         file=paths.file.name,
@@ -101,7 +104,7 @@ class _Judge:
     def __init__(self, start: Float[Tensor, "n d"], figure: Figure | None, count: int, seed: int) -> None:
         self.figure, self.k = figure, min(NEIGHBOURS, len(start) - 1)
         self.rows, self.count, self.seed = len(start), count, seed
-        self.items = 0
+        self.items, self.starts_with_hub = 0, False
         self._start: dict[str, Values] = {}
         self._near: Int[Tensor, "n k"] | None = None
 
@@ -119,11 +122,14 @@ class _Judge:
             self.items = len(scores)
             draws["figure"] = Bootstrap(self.items, seed=self.seed).draws(self.figure.value, scores)
         is_start = not self._start
+        if is_start:
+            self.starts_with_hub = is_hub(float(counts.max()) / self.rows, self.k, self.rows)
         self._start = draws if is_start else self._start
         intervals, changes = {}, {}
         for key, drawn in draws.items():
             values[key], *interval = estimate(drawn, self.count)
-            intervals[key] = (interval[0], interval[1])
+            low, high = self.figure.bounds if self.figure is not None and key == "figure" else (-np.inf, np.inf)
+            intervals[key] = (max(interval[0], low), min(interval[1], high))
             if not is_start:
                 changes[key] = estimate(drawn - self._start[key], self.count)
         return values, intervals, changes

@@ -16,7 +16,7 @@ from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables import health_display, health_json, health_text
 from unclump.tables.files import BadRow
 from unclump.tables.groups import Group
-from unclump.tables.rows import Rows
+from unclump.tables.rows import Rows, evenly
 from unclump.tables.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Health:
         dead_dimensions: The dimensions that are constant: a hundredth of the median standard deviation or less.
         norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.
         norm_variation: The standard deviation of the norms, divided by their mean.
+        has_frequencies: Whether the frequencies were given.
         tests: Tests of uniformity by name, with their p-values.
         verdict: The verdict in plain words, with the commands that help.
         names: The names of the rows, or None. They are untrusted: sanitise them before printing.
@@ -106,6 +107,7 @@ class Health:
     dead_dimensions: tuple[int, ...]
     norm_correlation: float
     norm_variation: float
+    has_frequencies: bool
     tests: dict[str, UniformityTest]
     verdict: Verdict
     names: Sequence[str] | None = field(repr=False, compare=False)
@@ -162,6 +164,6 @@ class Health:
 
 def fingerprint(table: Rows) -> str:
     """A digest of the shape, the dtype and up to 64 rows of a table."""
-    rows = table.take(table.evenly(_FINGERPRINT_ROWS)).contiguous()
+    rows = table.take(evenly(len(table), _FINGERPRINT_ROWS)).contiguous()
     content = f"{(len(table), table.d)} {table.dtype}".encode() + rows.view(torch.uint8).numpy().tobytes()
     return hashlib.blake2b(content, digest_size=16).hexdigest()

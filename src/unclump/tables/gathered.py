@@ -56,10 +56,10 @@ def gather_names(names: Sequence[str] | None, rows: Rows) -> Sequence[str] | Non
 
 def gather_frequencies(
     frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None, rows: Rows
-) -> Float64[Tensor, " m"]:
-    """The frequencies of all rows, or numbers that fall with the row where none are given."""
+) -> Float64[Tensor, " m"] | None:
+    """The frequencies of all rows, or None where none are given."""
     if not any(rows.ranks.any(frequencies is not None)):
-        return -torch.arange(len(rows), dtype=torch.float64)
+        return None
     n = rows.count
     values = torch.empty(0) if frequencies is None else torch.as_tensor(frequencies)
     is_valid = values.shape == (n,) and bool(values.isfinite().all())

@@ -13,8 +13,8 @@ reported and left out.
 * **Hubness** is the skewness of how often a row is among the k = 10 nearest of others, and the fraction of rows that
   never are: hubs are neighbours of very many rows [1]. The largest hub is taken among rows that are in no clump, whose
   rows are neighbours by coincidence.
-* **Norms and frequency:** Spearman's correlation of the norms with the frequencies of the rows, or with minus the row
-  number: vocabularies are commonly sorted by falling frequency.
+* **Norms and frequency:** Spearman's correlation of the norms with the frequencies of the rows, or, where none are
+  given, with minus the row number: vocabularies are commonly sorted by falling frequency.
 * **p-values** are those of `rayleigh_test` and `bingham_test`, simulated for fewer than 20 rows; these two tests need
   no pairs.
 
@@ -54,7 +54,7 @@ from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.health_json import finite_or_none
 from unclump.tables.neighbourhood import of_all_rows, of_sample
 from unclump.tables.plan import make_plan
-from unclump.tables.rows import Rows
+from unclump.tables.rows import Rows, evenly
 from unclump.tables.sources import as_table
 from unclump.tables.survey import Survey, survey
 from unclump.tables.verdict import Evidence, Verdict, verdict
@@ -163,7 +163,7 @@ def health(
         least_pvalue=min(test.pvalue for test in tests.values()),
         mean_cosine=mean_cosine,
         resultant=(resultant, uniform.resultant_length),
-        rank=(centred_rank, UniformLaw(n - 1, d).effective_rank),
+        rank=(centred_rank, uniform.centred_rank),
         median_nearest=(median, uniform.median_nearest_angle),
         mean_nearest=(average, uniform.mean_nearest_angle),
         # Twice the variance of n independent angles: two points that are each other's nearest share their angle.
@@ -178,6 +178,7 @@ def health(
         dead_dimensions=seen.dead_dimensions if n >= _LIMIT_LAW_ROWS else (),
         norm_correlation=norm_correlation,
         norm_variation=norm_variation,
+        has_frequencies=frequencies is not None,
     )
     return Health(
         n=len(rows),
@@ -209,6 +210,7 @@ def health(
         dead_dimensions=facts.dead_dimensions,
         norm_correlation=norm_correlation,
         norm_variation=norm_variation,
+        has_frequencies=frequencies is not None,
         tests=tests,
         verdict=verdict(facts),
         names=names,
@@ -223,18 +225,18 @@ def health(
 
 def _uniformity(rows: Rows, numbers: Int[Tensor, " n"]) -> float:
     """Return the uniformity of the rows of these numbers, or of so many of them that their pairs take a moment."""
-    n, at_most = len(numbers), min(len(numbers), _UNIFORMITY_ROWS)
-    value = uniformity(rows.take(numbers[torch.arange(at_most) * n // at_most]))
+    value = uniformity(rows.take(numbers[evenly(len(numbers), _UNIFORMITY_ROWS)]))
     assert isinstance(value, float)
     return value
 
 
 def _compare_norms(
-    norms: Float64[Tensor, " n"], numbers: Int[Tensor, " n"], frequencies: Float64[Tensor, " m"]
+    norms: Float64[Tensor, " n"], numbers: Int[Tensor, " n"], frequencies: Float64[Tensor, " m"] | None
 ) -> tuple[float, float]:
-    """Return the rank correlation of the norms with the frequencies, and the norms' deviation over their mean."""
+    """Return the rank correlation of norms and frequencies, or falling row numbers, and their deviation / mean."""
     variation = (norms.std(correction=0) / norms.mean()).item()
-    ranks = [torch.from_numpy(stats.rankdata(values)) for values in (norms, frequencies[numbers])]
+    others = -numbers if frequencies is None else frequencies[numbers]
+    ranks = [torch.from_numpy(stats.rankdata(values)) for values in (norms, others)]
     centred = [rank - rank.mean() for rank in ranks]
     deviations = math.prod(vector_norm(rank).item() for rank in centred)
     return float(centred[0] @ centred[1]) / deviations if deviations > 0 else 0.0, variation

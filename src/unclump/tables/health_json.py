@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unclump.tables.findings import Health
 
 _KIND = "unclump health"
-_FORMAT = 2
+_FORMAT = 3
 _BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its format
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
@@ -161,11 +161,18 @@ def _text(value: Any) -> str:
     return value
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError("expected true or false")
+    return value
+
+
 _SCALARS: dict[Any, Callable[[Any], Any]] = {
     int: _count,
     float: _number,
     float | None: lambda value: None if value is None else _number(value),
     str: _text,
+    bool: _flag,
 }
 
 
@@ -200,7 +207,11 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "orphans": health.orphans,
         },
         "dead_dimensions": list(health.dead_dimensions),
-        "norms": {"correlation": health.norm_correlation, "variation": health.norm_variation},
+        "norms": {
+            "correlation": health.norm_correlation,
+            "with": "frequency" if health.has_frequencies else "row order",
+            "variation": health.norm_variation,
+        },
         "uniform": {
             "min_angle_degrees": math.degrees(law.median_smallest_angle),
             "min_angle_law": law_name(health),
@@ -210,6 +221,7 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "resultant_length": law.resultant_length,
             "cone_angle_degrees": math.degrees(law.mean_angle_to_mean),
             "effective_rank": law.effective_rank,
+            "centred_rank": law.centred_rank,
             "rankme": health.isotropic.rankme,
             "isoscore": health.isotropic.isoscore,
             "alpha_req": finite_or_none(health.isotropic.alpha_req()),

@@ -27,7 +27,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
         ("mean angle to the mean", _degrees(health.cone_angle), f"{_degrees(law.mean_angle_to_mean)}  limit law"),
         ("effective rank of the directions", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
-        ("effective rank less the mean", f"{health.centred_rank:.1f}", ""),
+        ("effective rank less the mean", f"{health.centred_rank:.1f}", f"{law.centred_rank:.1f}  limit law"),
         ("effective rank with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
         ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
         ("exponent of the spectrum (alpha-ReQ)", _exponent(health.alpha_req), _exponent(health.isotropic.alpha_req())),
@@ -38,7 +38,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
         ("constant dimensions", str(len(health.dead_dimensions)), ""),
         ("deviation of the norms / their mean", f"{health.norm_variation:.3f}", ""),
-        ("rank correlation of norm and frequency", f"{health.norm_correlation:.2f}", ""),
+        (f"rank correlation of norm and {_compared_with(health)}", f"{health.norm_correlation:.2f}", ""),
         *(
             (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
             for name, test in health.tests.items()
@@ -70,6 +70,10 @@ def as_text(health: "Health") -> str:
 def law_name(health: "Health") -> str:
     """Say whether the law of uniform points' smallest angle is exact."""
     return "exact" if health.uniform.smallest_is_exact else "limit law"
+
+
+def _compared_with(health: "Health") -> str:
+    return "frequency" if health.has_frequencies else "row order"
 
 
 def _degrees(radians: float) -> str:

@@ -81,10 +81,11 @@ class Rows:
         good = without(len(rows), faulty_rows(rows))
         return rows[good], numbers[good]
 
-    def evenly(self, count: int) -> Int[Tensor, " m"]:
-        """The numbers of `count` evenly spaced rows, or of all if there are fewer."""
-        count = min(count, len(self))
-        return torch.arange(count) * len(self) // count
+
+def evenly(n: int, count: int) -> Int[Tensor, " m"]:
+    """`count` evenly spaced numbers of 0 to n - 1, or all if there are fewer."""
+    count = min(n, count)
+    return torch.arange(count) * n // count
 
 
 def without(n: int, faults: list[tuple[int, str]]) -> Bool[Tensor, " {n}"]:

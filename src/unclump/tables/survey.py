@@ -19,7 +19,7 @@ from unclump.ops.project import project
 from unclump.tables.equal_rows import hash_rows
 from unclump.tables.files._table import BadRow, faulty_rows
 from unclump.tables.moments import Moments
-from unclump.tables.rows import Rows, without
+from unclump.tables.rows import Rows, evenly, without
 from unclump.tables.sampled_search import SampledSearch
 from unclump.tables.sign_hashes import COLUMNS, SignHash
 
@@ -82,7 +82,7 @@ def survey(
 ) -> Survey:
     """Pass over a table once; search it, on the device, for the k nearest of the rows that are sampled, if any."""
     n, ranks = rows.count, rows.ranks
-    pilot = rows.take_directed(rows.evenly(_PILOT))[0].double()
+    pilot = rows.take_directed(evenly(len(rows), _PILOT))[0].double()
     centres = [points.mean(dim=0) if len(points) else points.new_zeros(rows.d) for points in (pilot, project(pilot))]
     raw, unit = (Moments(centre, at_most=len(rows)) for centre in centres)
     searches: list[tuple[SampledSearch, SignHash]] = []

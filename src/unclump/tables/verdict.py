@@ -102,6 +102,7 @@ class Evidence:
         dead_dimensions: The dimensions that are constant, by number.
         norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.
         norm_variation: The standard deviation of the norms, divided by their mean.
+        has_frequencies: Whether the frequencies were given.
     """
 
     n: int
@@ -124,6 +125,7 @@ class Evidence:
     dead_dimensions: tuple[int, ...]
     norm_correlation: float
     norm_variation: float
+    has_frequencies: bool
 
 
 def verdict(facts: Evidence) -> Verdict:
@@ -170,17 +172,20 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         yield "rank", f"collapsed rank: about {facts.rank[0]:.1f} of {facts.d} dimensions are used"
     if facts.mean_cosine > CONE and facts.rayleigh_pvalue <= SIGNIFICANCE:
         yield "cone", f"a cone: the rows share one direction (mean cosine {facts.mean_cosine:.2f})"
-    if facts.largest_hub >= max(_HUB_SHARE, _HUB_MULTIPLE * facts.k / facts.n):
+    if is_hub(facts.largest_hub, facts.k, facts.n):
         yield "hubs", f"hubs: one row is among the {facts.k} nearest of {facts.largest_hub:.0%} of the rows"
     dead = facts.dead_dimensions
     if len(dead) > _DEAD_SHARE * facts.d:
         yield "dimensions", f"dead dimensions: {len(dead)} of {facts.d} are constant ({_list(dead)}): drop"
     if _norms_carry_frequency(facts):
-        yield (
-            "norms",
-            f"norms carry the frequency (rank correlation {facts.norm_correlation:.2f}): compare by cosine, or "
-            "normalise the rows",
-        )
+        carry = "carry the frequency" if facts.has_frequencies else "fall from row to row, as the frequency may"
+        advice = "compare by cosine, or normalise the rows"
+        yield "norms", f"norms {carry} (rank correlation {facts.norm_correlation:.2f}): {advice}"
+
+
+def is_hub(share: float, k: int, n: int) -> bool:
+    """Whether a row is a fault that is among the k nearest of this share of n rows."""
+    return share >= max(_HUB_SHARE, _HUB_MULTIPLE * k / n)
 
 
 def _find_structure(facts: Evidence, faults: Collection[str]) -> Iterator[str]:
@@ -193,7 +198,7 @@ def _find_structure(facts: Evidence, faults: Collection[str]) -> Iterator[str]:
         yield f"the rows lean to one direction (mean cosine {facts.mean_cosine:.2f})"
     used = facts.rank[0] / facts.rank[1]
     if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS and "rank" not in faults:
-        yield f"the effective rank is {used:.0%} of uniform points'"
+        yield f"the effective rank less the mean is {used:.0%} of uniform points'"
     if 0 < len(facts.dead_dimensions) <= _DEAD_SHARE * facts.d:
         yield f"{count(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
     if 0 < facts.zeros <= _PADDING_ROWS and not facts.not_finite:

@@ -132,6 +132,7 @@ def test_arrays_of_objects_are_listed_and_never_opened(tmp_path):
     assert "holds no floating-point table of shape (n, d); it holds 'a' object ()" in refused(tmp_path / "a.npz")
     np.savez(tmp_path / "b.npz", a=rows_of(3, 2), words=np.array(["a", "b", Bomb(trap)], dtype=object))
     assert uc.load(tmp_path / "b.npz").names is None
+    assert "'words' holds Python objects, which are not opened" in repr(uc.load(tmp_path / "b.npz"))
     uc.save(tmp_path / "c.npz", uc.load(tmp_path / "b.npz"))
     longer = dataclasses.replace(uc.load(tmp_path / "b.npz"), points=torch.ones(4, 2))
     with pytest.raises(

@@ -93,7 +93,7 @@ class Table:
         if self.names is not None:
             parts.append(f"names {', '.join(map(repr, self.names[:3]))}{', ...' if n > 3 else ''}")
         if self.source is not None:
-            parts.append(f"from {self.source.path.name}")
+            parts += [f"from {self.source.path.name}", *self.source.notes]
         return f"Table({'; '.join(parts)})"
 
     def _repr_html_(self) -> str:

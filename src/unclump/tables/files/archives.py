@@ -18,6 +18,7 @@ from unclump.tables.files._writing import BLOCK, copy_bytes
 from unclump.tables.files.arrays import Header, map_array, read_header, to_tensor, write_array
 
 FORMAT = "npz"
+_OBJECTS = "holds Python objects, which are not opened; to be read as names, store it as strings: .astype(str)"
 # What zipfile and zlib raise for broken archives.
 _BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, ValueError, RuntimeError, EOFError, struct.error)
 
@@ -49,7 +50,9 @@ def read(path: Path, tensor: str | None) -> Table:
     kind = "U" if names_key is None else headers[names_key].dtype.kind
     lengths = {k: header.shape[0] for k, header in stored.items() if header.shape and k not in {key, names_key}}
     layout = Layout(names_key, kind, headers[key].fortran_order, lengths)
-    return Table(points, names, make_source(path, FORMAT, points, tensor=key, layout=layout))
+    objects = [k for k, header in stored.items() if header.dtype.hasobject and header.shape == (rows,)]
+    notes = [] if names is not None else [f"'{sanitise(k)}' {_OBJECTS}" for k in objects]
+    return Table(points, names, make_source(path, FORMAT, points, tensor=key, layout=layout, notes=notes))
 
 
 def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
