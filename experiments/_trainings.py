@@ -115,6 +115,24 @@ def triplets(x, margin=0.2):
     return F.relu(margin + nearer).mean()
 
 
+def hardest_triplets(x, margin=0.2):
+    """`triplets` with the nearest view of another drawing in the batch as the negative."""
+    anchor, positive = x.chunk(2)
+    return hardest(2 - 2 * anchor @ positive.T, margin)
+
+
+def batch_hard(x, margin=0.2):
+    """`hardest_triplets` of distances that are not squared, as in Hermans et al.: their gradients do not vanish."""
+    anchor, positive = x.chunk(2)
+    return hardest(torch.cdist(anchor, positive, compute_mode="donot_use_mm_for_euclid_dist"), margin)
+
+
+def hardest(distances, margin):
+    """By how much positives, on the diagonal, are not nearer than the nearest of the others, by a margin."""
+    nearest = distances.clone().fill_diagonal_(math.inf).amin(dim=1)
+    return F.relu(margin + distances.diagonal() - nearest).mean()
+
+
 def train_contrastive(seed, regularise, wrap, *, data, steps, loss_of, d=64, batch=128, lr=1e-3):
     """Two views of a drawing are each other's positives; the score is the 1-nearest-neighbour error.
 
@@ -184,10 +202,15 @@ def step(optimizer, schedule, loss, model):
 
 
 def measures(rows):
-    """Spherical variance, effective rank as a part of the dimension, and the median nearest angle in radians."""
+    """Spherical variance, effective rank as a part of the dimension, and the median nearest angle in radians.
+
+    Also the share of the largest coordinate in the square of the mean direction: one if it is a coordinate axis.
+    """
     some = rows[torch.randperm(len(rows), generator=generator(0))[:4096]]
+    mean = F.normalize(rows, dim=-1).mean(dim=0)
     return {
         "variance": uc.spherical_variance(rows),
         "rank_share": uc.effective_rank(rows) / min(rows.shape),
         "nearest": uc.nearest_angles(some).median().item(),
+        "axis_share": (mean.square().amax() / mean.square().sum()).item(),
     }

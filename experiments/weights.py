@@ -1,17 +1,21 @@
 """Which weight: trainings with and without a dispersion term, at five weights around the recommended one.
 
-    python experiments/weights.py [--quick] [--seeds 3] [--jobs 2]
+    python experiments/weights.py [--quick] [--seeds '[5, 12, 12, 12, 8, 5]'] [--jobs 2]
 
 - language model: a causal transformer on English sentences; the term is of its tied table of words;
 - triplets: two views of a drawing and a third one; the term is of the activations of a batch, which clump;
+- hardest negatives: the same with the nearest view of another drawing as the third, which collapses;
+- batch hard: the same with distances that are not squared, where a clump costs nothing;
 - prototypes: characters by their cosine with learned prototypes; the term is of these;
 - contrastive, a control: two views of a drawing among all others of the batch, which fill the sphere without a term.
 
 All use Adam, clipping at norm one, warm-up and cosine decay. Runs with the same seed see the same batches, so that
-differences to the run without a term are paired. How much chance alone changes a score is the deviation of more runs
-without a term, which differ in their seed. A second part trains the language model on tables of other sizes, at
-the recommended weight: beyond 10,000 rows, most of which no batch has, times the root of 10,000 / rows where the term
-is of drawn rows, or a share; and there without the root, too.
+differences to the run without a term are paired. How much chance alone changes a score is the deviation of the runs
+without a term, which differ in their seed. `--seeds` has a number for each training, without a term and at the
+recommended weight; at the four others there are fewer. `Sliced` with circles through coordinate axes is tried at the
+recommended weight only. A second part trains the language model on tables of other sizes, at the recommended weight:
+beyond 10,000 rows, most of which no batch has, times the root of 10,000 / rows where the term is of drawn rows, or a
+share; and there without the root, too.
 
 `Balanced` adds a share of the task's gradient norm instead of a weighted term: its weights are shares.
 Writes results/weights.json, results/weights.png and docs/weights_results.md.
@@ -23,23 +27,30 @@ import statistics
 import _trainings as trainings
 import numpy as np
 import torch
-from _common import COLOURS, MARKERS, Results, axes, data_place, generator, markdown, where
+from _common import Results, data_place, generator, where
+from _weights_report import SCORES, draw, page
 from scipy import stats
 
 import unclump as uc
 
 RECOMMENDED = {"Sliced": 0.3, "KoLeo": 0.1, "Uniformity": 0.1, "Balanced Sliced": 0.01}
 AROUND = [0.1, 0.316, 1.0, 3.16, 10.0]
-TRAININGS = {
-    "language model": "validation loss", "triplets": "1-NN error", "prototypes": "error", "contrastive": "1-NN error",
-}  # fmt: skip
-TITLES = {"triplets": "contrastive, triplets", "contrastive": "contrastive, all pairs (control)"}
+TRIED = {name: [round(weight * factor, 6) for factor in AROUND] for name, weight in RECOMMENDED.items()}
+TRIED["Sliced, axes"] = [RECOMMENDED["Sliced"]]
+CIRCLES = ["Sliced", "Sliced, axes"]  # any great circles, or those through two coordinate axes
 FULL = {
-    "seeds": 3, "seeds_without": 5, "rows": 2000, "steps": [400, 400, 600, 400],
-    "sizes": [1000, 10_000, 100_000], "size_steps": 100,
+    "seeds": [5, 12, 12, 12, 8, 5], "seeds_around": 3, "rows": 2000,
+    "steps": [400, 400, 400, 400, 600, 400],
+    "sizes": [1000, 10_000, 100_000], "size_seeds": 3, "size_steps": 100,
 }  # fmt: skip
-QUICK = {"seeds": 2, "seeds_without": 3, "rows": 60, "steps": [3, 3, 3, 3], "sizes": [40], "size_steps": 2}
-LOSSES = {"triplets": trainings.triplets, "contrastive": trainings.nt_xent}
+QUICK = {
+    "seeds": [3] * 6, "seeds_around": 2, "rows": 60, "steps": [3] * 6,
+    "sizes": [40], "size_seeds": 2, "size_steps": 2,
+}  # fmt: skip
+LOSSES = {
+    "triplets": trainings.triplets, "hardest negatives": trainings.hardest_triplets,
+    "batch hard": trainings.batch_hard, "contrastive": trainings.nt_xent,
+}  # fmt: skip
 SENTENCES, FEW = 32, 8  # in a batch of the language model; few where tables may be large
 AT_MOST = 1024  # rows drawn for a step of a pairwise objective
 LARGE = 10_000  # rows beyond which weights fall
@@ -47,7 +58,8 @@ LARGE = 10_000  # rows beyond which weights fall
 
 def objective(name, draw):
     kinds = {
-        "Sliced": lambda: uc.Sliced(13, axis_aligned=True, generator=draw),
+        "Sliced": lambda: uc.Sliced(13, generator=draw),
+        "Sliced, axes": lambda: uc.Sliced(13, axis_aligned=True, generator=draw),
         "KoLeo": uc.KoLeo,
         "Uniformity": lambda: uc.Uniformity(t=2.0),
     }
@@ -132,23 +144,38 @@ def run(*, training, regulariser, weight, seed, steps, rows, sentences, quick):
     return found | trainings.measures(table)
 
 
+def parts(results):
+    """The trainings with their settings, and their number of seeds at the recommended weight."""
+    for training, steps, seeds in zip(SCORES, results["steps"], results["seeds"], strict=True):
+        yield {"training": training, "steps": steps, "rows": results["rows"], "sentences": SENTENCES}, seeds
+
+
+def sizes(results):
+    """The settings of the language model with tables of other sizes."""
+    for size in results["sizes"]:
+        yield {
+            "training": "language model", "steps": results["size_steps"], "rows": size, "sentences": FEW,
+        }  # fmt: skip
+
+
 def settings(results):
     """All runs: without a term, at five weights, and at the recommended weight in other sizes."""
-    shared = {"quick": results.quick, "sentences": SENTENCES}
-    seeds = list(range(results["seeds"]))
     listed = []
-    for training, steps in zip(TRAININGS, results["steps"], strict=True):
-        fixed = {"training": training, "steps": steps, "rows": results["rows"], **shared}
-        without = range(max(results["seeds"], results["seeds_without"]))
-        listed += [{"regulariser": "none", "weight": 0.0, "seed": seed, **fixed} for seed in without]
-        for name, weight in RECOMMENDED.items():
-            listed += [{"regulariser": name, "weight": round(weight * factor, 6), "seed": seed, **fixed}
-                       for factor in AROUND for seed in seeds]  # fmt: skip
-    for size in results["sizes"]:
-        fixed = {"training": "language model", "steps": results["size_steps"], "rows": size, **shared, "sentences": FEW}
-        chosen = {"none": [0.0]} | {name: weights_at(name, size) for name in RECOMMENDED}
-        listed += [{"regulariser": name, "weight": weight, "seed": seed, **fixed}
-                   for name, weights in chosen.items() for weight in weights for seed in seeds]  # fmt: skip
+
+    def add(part, name, weight, seeds):
+        chosen = {"regulariser": name, "weight": weight, "quick": results.quick}
+        listed.extend(chosen | part | {"seed": seed} for seed in range(seeds))
+
+    for part, seeds in parts(results):
+        add(part, "none", 0.0, seeds)
+        for name, weights in TRIED.items():
+            for weight in weights:
+                add(part, name, weight, seeds if weight == RECOMMENDED.get(name, weight) else results["seeds_around"])
+    for part in sizes(results):
+        add(part, "none", 0.0, results["size_seeds"])
+        for name in RECOMMENDED:
+            for weight in weights_at(name, part["rows"]):
+                add(part, name, weight, results["size_seeds"])
     return listed
 
 
@@ -157,161 +184,57 @@ def compared(records, name, weight, measure):
     without = {record["seed"]: record[measure] for record in where(records, regulariser="none")}
     with_term = where(records, regulariser=name, weight=weight)
     differences = [record[measure] - without[record["seed"]] for record in with_term]
-    mean = statistics.fmean(differences)
-    if len(differences) < 2:
-        return mean, float("inf")
     width = stats.t.ppf(0.975, len(differences) - 1) * statistics.stdev(differences) / len(differences) ** 0.5
-    return mean, float(width)
+    return statistics.fmean(differences), float(width)
 
 
-def title(training):
-    return TITLES.get(training, training)
-
-
-def spread_of(records, measure):
-    """The standard deviation over seeds of the runs without a term."""
-    return statistics.stdev([record[measure] for record in where(records, regulariser="none")])
+def entry(records, tried, recommended):
+    """What the runs of a training amount to, at the weights that are tried of each term."""
+    without = where(records, regulariser="none")
+    return {
+        "seeds": len(without),
+        "score": statistics.fmean(record["score"] for record in without),
+        "variance": statistics.fmean(record["variance"] for record in without),
+        "noise": statistics.stdev(record["score"] for record in without),
+        "terms": [
+            {"term": name, "weight": weight, "recommended": weight == recommended.get(name),
+             "seeds": len(where(records, regulariser=name, weight=weight)),
+             "score": compared(records, name, weight, "score"),
+             "variance": compared(records, name, weight, "variance")}
+            for name, weights in tried.items() for weight in weights
+        ],
+    }  # fmt: skip
 
 
 def summarise(results, records):
-    """For every training and regulariser: differences of score and variance at each weight."""
-    summary = {"recommended": RECOMMENDED, "trainings": {}, "sizes": {}}
-    parts = [(training, where(records, training=training, steps=steps, rows=results["rows"]), AROUND)
-             for training, steps in zip(TRAININGS, results["steps"], strict=True)]  # fmt: skip
-    parts += [(size, where(records, rows=size, steps=results["size_steps"]), []) for size in results["sizes"]]
-    for key, part, factors in parts:
-        target = summary["trainings" if key in TRAININGS else "sizes"]
-        without = where(part, regulariser="none")
-        entry = target[str(key)] = {
-            "none": {
-                measure: statistics.fmean(record[measure] for record in without) for measure in ("score", "variance")
-            },
-            "noise": spread_of(part, "score"),
-            "seeds_without": len(without),
-        }
-        for name, weight in RECOMMENDED.items():
-            at = [round(weight * factor, 6) for factor in factors] if key in TRAININGS else weights_at(name, key)
-            entry[name] = [
-                {"weight": one} | {measure: compared(part, name, one, measure) for measure in ("score", "variance")}
-                for one in at
-            ]
+    """For every training and size: differences of score and variance at each weight."""
+    summary = {"trainings": {}, "sizes": {}, "along_axis": {}}
+    for part, _ in parts(results):
+        chosen = where(records, **part)
+        summary["trainings"][part["training"]] = entry(chosen, TRIED, RECOMMENDED)
+        if part["training"] in LOSSES:
+            summary["along_axis"][part["training"]] = {name: along_axis(chosen, name) for name in CIRCLES}
+    for part in sizes(results):
+        tried = {name: weights_at(name, part["rows"]) for name in RECOMMENDED}
+        best = {name: weights[0] for name, weights in tried.items()}
+        summary["sizes"][str(part["rows"])] = entry(where(records, **part), tried, best)
     return summary
 
 
-def draw(summary):
-    """A column for each training: what the term does to the score, and to the variance."""
-    figure, panels = axes(2, len(TRAININGS), width=14, height=6, sharex=True)
-    for column, (training, score) in enumerate(TRAININGS.items()):
-        entry = summary["trainings"][training]
-        for row, (measure, label) in enumerate((("score", f"change of {score}"), ("variance", "change of variance"))):
-            ax = panels[row][column]
-            ax.axhline(0, color="black", linewidth=0.8)
-            for place, name in enumerate(RECOMMENDED):
-                means, widths = zip(*(at[measure] for at in entry[name]), strict=True)
-                shifted = [factor * 1.06 ** (place - 1.5) for factor in AROUND]  # so that bars do not cover each other
-                look = {"color": COLOURS[place], "marker": MARKERS[place], "capsize": 2, "linewidth": 1.2}
-                ax.errorbar(shifted, means, yerr=widths, label=name, markersize=5, **look)
-            ax.set(xscale="log", ylabel=label)
-            if measure == "score":
-                ax.axhspan(-entry["noise"], entry["noise"], color="black", alpha=0.08, linewidth=0)
-                ax.set_title(title(training))
-            else:
-                ax.set_xlabel("weight / recommended weight")
-    panels[1][0].legend(fontsize=8)
-    return figure
-
-
-def with_interval(pair, digits):
-    mean, width = pair
-    return f"{mean:+.{digits}f} ± {width:.{digits}f}"
-
-
-def in_bold(weight, recommended):
-    return f"**{weight:g}**" if weight == recommended else f"{weight:g}"
-
-
-def page(results, summary):
-    """The text of docs/weights_results.md."""
-    parts = [
-        f"""# Weights tried in three trainings and a control
-
-[Which weight](weights.md) says what follows from these numbers. They are differences to the same training without a
-term, paired over {results["seeds"]} seeds, with 95 % intervals: a score below zero is better, a variance above zero is
-more dispersed. `python experiments/weights.py` runs it and writes this page, `results/weights.json` and the figure,
-whose grey bands are the deviation of the score over seeds without a term.
-
-![Change of the score and of the spherical variance by weight, in each training](../results/weights.png)
-"""
-    ]
-    for training, score in TRAININGS.items():
-        entry = summary["trainings"][training]
-        rows = [
-            [name, in_bold(at["weight"], best), with_interval(at["score"], 4), with_interval(at["variance"], 3)]
-            for name, best in RECOMMENDED.items() for at in entry[name]
-        ]  # fmt: skip
-        table = "\n".join(markdown(["term", "weight", f"change of {score}", "change of variance"], rows))
-        parts.append(
-            f"""## {title(training).capitalize()}
-
-Without a term: {score} {entry["none"]["score"]:.4f}, with a deviation of {entry["noise"]:.4f} over
-{entry["seeds_without"]} seeds; spherical variance {entry["none"]["variance"]:.3f}. Recommended weights are in bold.
-
-{table}
-"""
-        )
-    rows = [
-        [f"{int(size):,}", name, in_bold(at["weight"], weight_at(name, int(size))),
-         with_interval(at["score"], 4), with_interval(at["variance"], 3)]
-        for size, entry in summary["sizes"].items() for name in RECOMMENDED for at in entry[name]
-    ]  # fmt: skip
-    table = "\n".join(markdown(["rows", "term", "weight", "change of validation loss", "change of variance"], rows))
-    parts.append(
-        f"""## Tables of other sizes
-
-The language model, {results["size_steps"]} steps of {FEW} sentences, at the recommended weights, in bold. Beyond
-{LARGE:,} rows these are multiplied by √({LARGE:,} / rows), except for `Sliced`; the rows beside them have the weights
-without the root.
-{deviations(summary)}
-
-{table}
-
-{conclusion(summary)}
-"""
-    )
-    return "\n".join(parts)
-
-
-def deviations(summary):
-    """A sentence on how much the seeds differ in every size."""
-    each = [f"{entry['noise']:.4f} with {int(size):,} rows" for size, entry in summary["sizes"].items()]
-    return f"Over seeds the validation loss without a term has a deviation of {', '.join(each)}."
-
-
-def conclusion(summary):
-    """Whether the recommended weight is ever worse than none by more than the noise, and always raises the variance."""
-    worse, flat, unsure = [], [], []
-    for group in ("trainings", "sizes"):
-        for key, entry in summary[group].items():
-            for name, best in RECOMMENDED.items():
-                at = entry[name][0] if group == "sizes" else next(one for one in entry[name] if one["weight"] == best)
-                where = f"{name} in {title(key)}" if group == "trainings" else f"{name} with {int(key):,} rows"
-                worse += [where] if at["score"][0] > entry["noise"] else []
-                flat += [where] if at["variance"][0] <= 0 else []
-                unsure += [where] if 0 < at["variance"][0] <= at["variance"][1] else []
-    return (
-        "At the recommended weight the score is worse than without a term by more than the deviation over seeds "
-        f"{'for ' + ', '.join(worse) if worse else 'nowhere'}. The spherical variance "
-        f"{'does not rise for ' + ', '.join(flat) if flat else 'rises everywhere'}"
-        f"{', within the interval for ' + ', '.join(unsure) if unsure else ''}."
-    )
+def along_axis(records, name):
+    """How many runs at the recommended weight have a mean direction along a coordinate axis, and their variances."""
+    runs = where(records, regulariser=name, weight=RECOMMENDED["Sliced"])
+    caught = [run["variance"] for run in runs if run["axis_share"] > 0.5]
+    free = [run["variance"] for run in runs if run["axis_share"] <= 0.5]
+    return {"caught": caught, "free": free}
 
 
 def main(argv=None):
     results = Results("weights", __doc__.splitlines()[0], argv, full=FULL, quick=QUICK)
     records = results.complete(settings(results), run)
     summary = results.finish(summarise(results, records))
-    results.figure(draw(summary))
-    results.page("weights_results", page(results, summary))
+    results.figure(draw(summary, AROUND))
+    results.page("weights_results", page(results, summary, few=FEW, large=LARGE))
     return summary
 
 

@@ -33,7 +33,7 @@ SMALLEST = {
     "timing": {"n": 40, "d": 4, "rounds": 1},
     "translation": {"discrete": THREE_ROWS, "continuous": [], "updates": 2, "bootstrap": 2},
     "verdict": {"sizes": [[300, 10]]},
-    "weights": {"steps": [2, 2, 2, 2], "size_steps": 1},
+    "weights": {"steps": [2] * 6, "size_steps": 1},
 }
 NEEDS = {"prototypes": ["PIL"], "translation": ["sentencepiece", "sacrebleu"]}
 
@@ -100,10 +100,3 @@ def test_a_page_is_what_its_results_say(name, tmp_path, monkeypatch):
     for page, text in pages.items():
         assert text == (folder / f"docs/{page}.md").read_text()
     assert len(pages) == 1
-
-
-def test_recommended_weights_are_never_worse_than_none_by_more_than_the_seeds_differ():
-    summary = json.loads((FOLDER.parent / "results/weights.json").read_text())["summary"]
-    conclusion = importlib.import_module("weights").conclusion(summary)
-    assert "by more than the deviation over seeds nowhere" in conclusion
-    assert "variance rises everywhere" in conclusion

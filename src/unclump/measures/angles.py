@@ -126,6 +126,8 @@ def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
 
     .. math:: \operatorname{svar}(x) = 1 - \lVert \mu \rVert, \quad \mu = \frac1n \sum_{i=1}^n x_i
 
+    A measure, without a gradient. The objective is `SphericalVariance`, minus this value.
+
     Example:
         >>> spherical_variance(torch.eye(4))
         0.5

@@ -15,6 +15,8 @@ from unclump.ops.project import project
 def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets"]:
     r"""Minus the spherical variance, :math:`\lVert \mu \rVert - 1` with :math:`\mu = \frac1n \sum_i x_i`.
 
+    A loss, with a gradient. The measure, a number that is larger for more dispersed points, is `spherical_variance`.
+
     Its Riemannian gradient :math:`(\mu - \langle x_i, \mu \rangle x_i) / (n \lVert \mu \rVert)` is in general not
     zero, so it can be optimised; but the optimum only requires that the mean vanishes. Coinciding rows stay together.
 
@@ -35,7 +37,7 @@ def negative_spherical_variance(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, 
 
 
 class SphericalVariance(Objective):
-    """`negative_spherical_variance` of raw embeddings."""
+    """`negative_spherical_variance` of raw embeddings: lower is more dispersed, as for all objectives."""
 
     supports_weights = True
     supports_second_derivatives = True
