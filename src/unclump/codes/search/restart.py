@@ -94,7 +94,7 @@ class CodeSearch:
         self.improve(best, flag, rounds=_ROUNDS)
         report(best.score)
         patience = effort(self.n, self.d, number).patience
-        if number % 3 == 1:
+        if number % 3 == 1 or isinstance(self.init, np.ndarray):
             self.reduce_overlap(best, patience, generator, flag)
             report(best.score)
         self.settle(best, patience, generator, flag)

@@ -1,7 +1,7 @@
 """Variants of a code: those that differ in the places of a few points, and in the angle by as little as 1e-5 degrees.
 
-Where parts of a code are loose, each settles in one of several ways, and a polish ends in any of their combinations. The
-best is rarely met by chance, but is few steps away: all that are known are kept, and each is tried about as often.
+Where parts of a code are loose, each settles in one of several ways, and a polish ends in any of their combinations.
+The best is rarely met by chance, but few steps away: all that are known are kept, and each is tried about as often.
 """
 
 from dataclasses import dataclass
