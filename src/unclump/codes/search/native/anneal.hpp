@@ -18,17 +18,16 @@ struct Schedule {
 // Minimises at every p of the schedule, in place, and returns the smallest squared chord.
 //   spacing: estimate of the final smallest chord, as a start may contain coinciding points.
 inline double anneal(Columns& x, const Schedule& schedule, double spacing, Stop stop) {
-    normalise(x);
     for (double p = schedule.softest; p <= schedule.sharpest && !stop; p *= 2) {
+        normalise(x);
         const double square = std::fmax(2 - 2 * largest_cosine(x), 0.4 * spacing * spacing);
         const double chord = std::sqrt(square), sharpness = p / square, reference = 1 - square / 2;
         const double tolerance = schedule.tolerance * square / p;
         const double skin = std::fmin(0.3, 8 / p + 0.03) * chord;
         const double matters = std::sqrt(square * (1 - 2 * kFar / p));
-        normalise(x);
         if (matters + 2 * skin < 1.2) {
             NearList near(x, matters, skin);
-            if (8 * near.pairs().count() < x.n * (x.n - 1)) {
+            if (near.is_sparse()) {
                 SoftMaximumOfNear objective(sharpness, reference, near);
                 minimise(x, objective, schedule.iterations, tolerance, chord, stop);
                 continue;

@@ -12,7 +12,8 @@ class NearList {
         renew(x);
     }
 
-    const Pairs& pairs() const { return pairs_; }
+    // Whether there are so few that a sum over them takes less time than one over all pairs, by packs.
+    bool is_sparse() const { return 8 * pairs_.count() < origin_.n * (origin_.n - 1); }
 
     const Pairs& at(const Columns& x) {
         if (farthest_move(x) > skin_ * skin_) renew(x);

@@ -12,7 +12,17 @@ class Overlap {
         : square_(square), limit_(limit), near_(x, std::sqrt(square), kSkin * std::sqrt(square)) {}
 
     // At unit points, with the gradient up to its radial part.
-    double operator()(const Columns& x, Columns& g) {
+    double operator()(const Columns& x, Columns& g) { return near_.is_sparse() ? over_near(x, g) : over_all(x, g); }
+
+    bool is_hopeless(double value) {
+        if (++iterations_ % kInterval != 0) return false;
+        const double decrease = last_ - value;
+        last_ = value;
+        return iterations_ >= 3 * kInterval && value - 3 * decrease > limit_;
+    }
+
+  private:
+    double over_near(const Columns& x, Columns& g) {
         std::fill_n(g.data(), g.size(), 0.0);
         double total = 0;
         near_.at(x).visit([&](Index i, Index j, Index) {
@@ -27,14 +37,13 @@ class Overlap {
         return total;
     }
 
-    bool is_hopeless(double value) {
-        if (++iterations_ % kInterval != 0) return false;
-        const double decrease = last_ - value;
-        last_ = value;
-        return iterations_ >= 3 * kInterval && value - 3 * decrease > limit_;
+    double over_all(const Columns& x, Columns& g) const {
+        return sum_over_pairs<Cosine>(x, g, [&](const Pack& cosine) {
+            const Pack overlap = larger(square_ - 2 + 2 * cosine, Pack{});
+            return Weight{overlap * overlap, 4 * overlap};
+        });
     }
 
-  private:
     static constexpr double kSkin = 0.2;
     static constexpr Index kInterval = 10;
 
