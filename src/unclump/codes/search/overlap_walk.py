@@ -22,6 +22,7 @@ _NEAR_LEAST = 1.1  # of the smallest overlap: below it, the angle is computed
 
 def reduce_overlap(
     best: Candidate,
+    target: float,
     patience: int,
     better_angle: Callable[[Points], Candidate | None],
     generator: np.random.Generator,
@@ -31,13 +32,14 @@ def reduce_overlap(
 
     Args:
         best: Where to start.
+        target: The angle at which to stop.
         patience: Moves without a smaller overlap, or a better code, after which to stop.
         better_angle: Returns the code near these points, or None if its angle is not larger than the best.
         generator: Draws the moves.
         flag: Nonzero to stop early.
     """
     x, idle = best.points.copy(), 0
-    while idle < patience and not flag[0]:
+    while idle < patience and not flag[0] and best.score < target:
         square = _EXCESS * smallest_squared_chord(best.points)
         overlap = _descend(x, square, 0.0, math.inf, flag)
         least, known = overlap, set[int]()

@@ -46,7 +46,8 @@ _SAME = 1e-7  # radians between two angles at which the sharper anneal ends for 
 _QUICK, CHEAP, _BRIEF, _AFFORDABLE = 5e6, 1e8, 1e9, 2e10
 
 _OVERLAP_PATIENCE = 5  # moves without improvement, relative to those of the angle: they cost less
-_ALMOST, _FEW_VARIANTS = 1 - 5e-5, 20  # of the best angle: a variant may be better
+_ALMOST, _FEW_VARIANTS = 1 - 5e-5, 20  # of the best angle: one of so many variants may be better
+_VARIANTS = 4e8  # operations for all variants of a code
 _SYMMETRIC_PATIENCE = 40
 
 
@@ -211,12 +212,14 @@ class CodeSearch:
                 is_better = code.score > best.score + 1e-12
             return code if is_better else None
 
-        reduce_overlap(best, _OVERLAP_PATIENCE * patience, better_angle, generator, flag)
+        enough = self.target - TARGET_TOLERANCE
+        reduce_overlap(best, enough, _OVERLAP_PATIENCE * patience, better_angle, generator, flag)
 
     def settle(self, code: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
-        """Take the best variant of a polished code, where a polish is cheap."""
-        if has_native() and self._polish_cost() < CHEAP and code.score < self.target - TARGET_TOLERANCE:
-            code.points = best_variant(code.points, patience, generator, flag)
+        """Take the best variant of a polished code, in fewer steps where a polish is expensive."""
+        if has_native() and code.score < self.target - TARGET_TOLERANCE:
+            steps = min(patience, int(_VARIANTS / self._polish_cost()))
+            code.points = best_variant(code.points, steps, generator, flag)
             code.score = angle_of_squared_chord(smallest_squared_chord(code.points))
 
     def _anneal(self, code: Candidate, schedule: Schedule, flag: Flag) -> None:
