@@ -4,14 +4,16 @@
 
 For every size and every part: a number of seconds of processor time on one thread. Starts of one kind are annealed and
 polished; "orbits" are moved within the symmetry of a random group. A move goes on from the best of eight random starts,
-accepted when the polished angle grows, and begins anew after a hundred in vain; the walk by overlaps likewise. The
-result is the difference of the best angle to that of the catalogue, in degrees: zero is as good. Writes
-results/code_moves.json after every size, and goes on where it was stopped.
+accepted when the polished angle grows, and begins anew after a hundred in vain; the walk by overlaps likewise. Variants
+are those of the best start, or of what moves or the walk have made of it. The result is the difference of the best
+angle to that of the catalogue, in degrees: zero is as good. Writes results/code_moves.json after every size, and goes
+on where it was stopped.
 """
 
 import argparse
 import json
 import math
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -28,7 +30,6 @@ from unclump.codes.search.starts import START_KINDS
 
 SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (120, 3), (136, 3), (50, 4), (45, 5))
 PATIENCE = 100
-GO = np.zeros(1, np.uint8)
 SOFT, SHARP = (4.0, 50, 1e-3), (64.0, 50, 1e-3)
 
 
@@ -36,17 +37,19 @@ class Trial:
     """The search for one size, for a number of seconds of processor time."""
 
     def __init__(self, n, d, seconds):
-        self.end = time.process_time() + seconds
+        self.flag = np.zeros(1, np.uint8)
+        threading.Thread(target=self.wait_until, args=[time.process_time() + seconds], daemon=True).start()
         self.generator = np.random.default_rng([n, d])
         self.search = CodeSearch(n, d, seed=0, init=None, target=math.inf)
 
-    @property
-    def is_over(self):
-        return time.process_time() >= self.end
+    def wait_until(self, end):
+        while time.process_time() < end:
+            time.sleep(0.01)
+        self.flag[0] = 1
 
     def start(self, kind):
-        code = self.search.start(kind, SOFT, self.generator, GO)
-        self.search.improve(code, GO, rounds=1)
+        code = self.search.start(kind, SOFT, self.generator, self.flag)
+        self.search.improve(code, self.flag, rounds=1)
         return code
 
     def best_random(self):
@@ -54,29 +57,31 @@ class Trial:
 
     def starts(self, kind):
         best = 0.0
-        while not self.is_over:
+        while not self.flag[0]:
             best = max(best, self.start(kind).score)
         return best
 
     def orbits(self):
         best = 0.0
-        while not self.is_over:
+        while not self.flag[0]:
             orbits = random_orbits(self.search.n, self.search.d, self.generator)
-            best = max(best, self.search.search_orbits(orbits, self.generator, GO).score)
+            best = max(best, self.search.search_orbits(orbits, self.generator, self.flag).score)
         return best
 
-    def moves(self, step, *, overlap=False):
-        """Moves by `step` from random starts, or, if it is None, only the overlap reduced."""
+    def moves(self, step, *, overlap=False, variants=False):
+        """Moves by `step` from random starts, or none of them; before that the overlap reduced, after it variants."""
         best = 0.0
-        while not self.is_over:
+        while not self.flag[0]:
             code, idle = self.best_random(), 0
             if overlap:
-                self.search.reduce_overlap(code, PATIENCE, self.generator, GO)
-            while step is not None and idle < PATIENCE and not self.is_over:
+                self.search.reduce_overlap(code, PATIENCE, self.generator, self.flag)
+            while step is not None and idle < PATIENCE and not self.flag[0]:
                 trial = Candidate(step(code.points, self.generator), 0.0)
                 idle += 1
-                if self.search.follow(trial, code, SHARP, GO):
+                if self.search.follow(trial, code, SHARP, self.flag):
                     code, idle = trial, 0
+            if variants:
+                self.search.settle(code, PATIENCE, self.generator, self.flag)
             best = max(best, code.score)
         return best
 
@@ -95,6 +100,9 @@ PARTS: dict[str, Callable[[Trial], float]] = {
     **{f"all but: {step.__name__}": lambda trial, step=step: trial.moves(move_without(step)) for step in MOVES},
     "overlap": lambda trial: trial.moves(None, overlap=True),
     "overlap, then all moves": lambda trial: trial.moves(move, overlap=True),
+    "variants": lambda trial: trial.moves(None, variants=True),
+    "all moves, then variants": lambda trial: trial.moves(move, variants=True),
+    "overlap, then variants": lambda trial: trial.moves(None, overlap=True, variants=True),
 }
 
 

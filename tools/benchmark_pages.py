@@ -273,8 +273,8 @@ def code_moves():
 `python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, and the moves without each, for that
 much processor time. A cell is the difference of the best angle to that of the catalogue in degrees, 0 where it is as
 good. Moves start from the best of eight random starts, and again after a hundred in vain; orbits are moved within the
-symmetry of a random group; the overlap is reduced by a walk. One run of each: a difference between two rows may be
-chance.
+symmetry of a random group; the overlap is reduced by a walk; variants are those of the best start, or of what moves or
+the walk have made of it. One run of each: a difference between two rows may be chance.
 
 {table(["part", *sizes], rows)}"""
 

@@ -126,5 +126,24 @@ def test_both_reduce_overlap_to_the_same():
     assert found[0] == pytest.approx(found[1], rel=1e-6)
 
 
+def test_overlaps_count_between_points_that_were_far_apart():
+    x = np.random.default_rng(0).standard_normal((150, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    overlap = loops.minimise_overlap(x, 0.09, 2000, 0.0, GO)
+    squares = np.array([((x[i] - x[j]) ** 2).sum() for i in range(150) for j in range(i)])
+    assert squares.min() > 0.08  # from 1e-4: they have moved far
+    assert overlap == pytest.approx((np.maximum(0.09 - squares, 0) ** 2).sum(), rel=1e-9)
+
+
+@pytest.mark.skipif(library.choose()[0] is None, reason="the limit is the compiled loop's")
+def test_a_descent_ends_early_only_if_the_overlap_stays_above_the_limit():
+    start = np.random.default_rng(3).standard_normal((60, 3))
+    start /= np.linalg.norm(start, axis=1, keepdims=True)
+    least = loops.minimise_overlap(start.copy(), 0.3, 2000, 0.0, GO)
+    assert loops.minimise_overlap(start.copy(), 0.3, 2000, 0.0, GO, limit=2 * least) == least
+    stopped = loops.minimise_overlap(start.copy(), 0.3, 2000, 0.0, GO, limit=least / 2)
+    assert least < stopped < 2 * least
+
+
 def test_folders_can_be_imported_before_the_public_names():
     subprocess.run([sys.executable, "-c", "from unclump.codes import catalogue"], check=True, capture_output=True)

@@ -75,7 +75,9 @@ def anneal_orbits(
     return _call("anneal_orbits", "piippddiddp", *_rows(orbits.representatives), *images, *schedule)
 
 
-def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float, stop: Flag) -> float:
+def minimise_overlap(
+    x: Points, square: float, iterations: int, tolerance: float, stop: Flag, *, limit: float = math.inf
+) -> float:
     r"""Minimise the overlap of points that should be at least a distance D apart, and return it.
 
     .. math:: \sum_{i < j} \max(0, D^2 - \lVert x_i - x_j \rVert^2)^2
@@ -86,10 +88,12 @@ def minimise_overlap(x: Points, square: float, iterations: int, tolerance: float
         iterations: Maximum number.
         tolerance: Stop after three consecutive decreases below it.
         stop: Nonzero to stop early.
+        limit: Stop once it is unlikely that the overlap falls below it; compiled loops only.
     """
     if not has_native():
         return reference.minimise_overlap(x, square, iterations, tolerance, stop)
-    return _call("minimise_overlap", "piididp", *_rows(x), square, iterations, tolerance, _address(stop))
+    settings = square, iterations, tolerance, limit, _address(stop)
+    return _call("minimise_overlap", "piididdp", *_rows(x), *settings)
 
 
 def polish(x: Points, reach: float, steps: int, stop: Flag, *, margin: float = 3e-3, antipodal: bool = False) -> float:

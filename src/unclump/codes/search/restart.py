@@ -1,6 +1,5 @@
 """One restart of the solver: several starts, polishing of the best, and moves while they improve it."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,16 +11,17 @@ from unclump.codes.search.loops import (
     anneal,
     anneal_orbits,
     has_native,
-    minimise_overlap,
     polish,
     smallest_squared_chord,
 )
-from unclump.codes.search.moves import move, overlapping_into_holes
+from unclump.codes.search.moves import move
 from unclump.codes.search.orbit_moves import promising_orbits
 from unclump.codes.search.orbits import Orbits, random_orbits
+from unclump.codes.search.overlap_walk import reduce_overlap
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import START_KINDS, make_start
+from unclump.codes.search.variants import best_variant
 
 Report = Callable[[float], None]
 Schedule = tuple[float, int, float]  # first p, iterations per p, tolerance
@@ -45,11 +45,9 @@ _SAME = 1e-7  # radians between two angles at which the sharper anneal ends for 
 # Operations per polish step: fewer than an anneal; after every move; once per restart, when time is up or not.
 _QUICK, CHEAP, _BRIEF, _AFFORDABLE = 5e6, 1e8, 1e9, 2e10
 
-_OVERLAP_MARGIN = 1.002  # squared target distance, relative to the best so far
-_OVERLAP_ITERATIONS, _OVERLAP_TOLERANCE = 300, 1e-3  # the tolerance is relative to the overlap before the move
-_OVERLAP_RISE = 0.1  # the mean relative increase that a move may cause
 _OVERLAP_PATIENCE = 5  # moves without improvement, relative to those of the angle: they cost less
-_NEAR_LEAST = 1.3  # of the smallest overlap: below it, the angle is computed
+_ALMOST, _FEW_VARIANTS = 1 - 5e-5, 20  # of the best angle: one of so many variants may be better
+_VARIANTS = 4e8  # operations for all variants of a code
 _SYMMETRIC_PATIENCE = 40
 
 
@@ -97,9 +95,11 @@ class CodeSearch:
         self.improve(best, flag, rounds=_ROUNDS)
         report(best.score)
         patience = effort(self.n, self.d, number).patience
-        if number % 3 == 1:
+        if number % 3 == 1 or isinstance(self.init, np.ndarray):
             self.reduce_overlap(best, patience, generator, flag)
             report(best.score)
+        self.settle(best, patience, generator, flag)
+        report(best.score)
         idle = 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             trial = Candidate(move(best.points, generator), 0.0)
@@ -202,47 +202,25 @@ class CodeSearch:
         return best
 
     def reduce_overlap(self, best: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
-        """A random walk that lowers the overlap at a slightly too large distance, and checks the angle when it is low.
+        """Walk by overlaps, and look for variants of every code that is about as good as the best."""
 
-        The overlap sums the violations of all pairs, while the smallest angle depends on the worst pair alone. A move
-        may increase it, by a tenth on average, so that the walk can leave a basin.
-        """
-        x = best.points.copy()
-        while not flag[0] and best.score < self.target - TARGET_TOLERANCE:
-            square = _OVERLAP_MARGIN * smallest_squared_chord(best.points)
-            overlap = self._overlap(x, square, 0.0, flag)
-            least, idle, known = overlap, 0, set[int]()
-            code = None
-            while idle < _OVERLAP_PATIENCE * patience and not flag[0]:
-                step = overlapping_into_holes(x, square, generator) if generator.random() < 0.5 else move(x, generator)
-                trial_overlap = self._overlap(step, square, _OVERLAP_TOLERANCE * overlap, flag)
-                best.hops += 1
-                idle += 1
-                is_same = math.isclose(trial_overlap, overlap, rel_tol=1e-3)
-                if is_same or trial_overlap > overlap * (1 + _OVERLAP_RISE * generator.exponential()):
-                    continue
-                x, overlap = step, trial_overlap
-                if overlap < least * (1 - 1e-4):
-                    least, idle = overlap, 0
-                basin = round(1e3 * math.log(max(overlap, 1e-300)))
-                if overlap < _NEAR_LEAST * least and basin not in known:
-                    known.add(basin)
-                    code = self._better_angle(x, best, flag)
-                    if code is not None:
-                        break
-            if code is None:
-                return
-            best.points, best.score, best.screened, x = code.points, code.score, None, code.points.copy()
+        def better_angle(x: Points) -> Candidate | None:
+            code = Candidate(x.copy(), 0.0)
+            is_better = self.follow(code, best, _AFTER_ORBITS, flag)
+            if not is_better and code.score > _ALMOST * best.score:
+                self.settle(code, _FEW_VARIANTS, generator, flag)
+                is_better = code.score > best.score + 1e-12
+            return code if is_better else None
 
-    def _overlap(self, x: Points, square: float, tolerance: float, flag: Flag) -> float:
-        overlap = minimise_overlap(x, square, _OVERLAP_ITERATIONS, tolerance, flag)
-        x /= np.linalg.norm(x, axis=1, keepdims=True)
-        return overlap
+        enough = self.target - TARGET_TOLERANCE
+        reduce_overlap(best, enough, _OVERLAP_PATIENCE * patience, better_angle, generator, flag)
 
-    def _better_angle(self, x: Points, best: Candidate, flag: Flag) -> Candidate | None:
-        """The code near these points, or None if its angle is not larger than the best."""
-        code = Candidate(x.copy(), 0.0)
-        return code if self.follow(code, best, _AFTER_ORBITS, flag) else None
+    def settle(self, code: Candidate, patience: int, generator: np.random.Generator, flag: Flag) -> None:
+        """Take the best variant of a polished code, in fewer steps where a polish is expensive."""
+        if has_native() and code.score < self.target - TARGET_TOLERANCE:
+            steps = min(patience, int(_VARIANTS / self._polish_cost()))
+            code.points = best_variant(code.points, steps, generator, flag)
+            code.score = angle_of_squared_chord(smallest_squared_chord(code.points))
 
     def _anneal(self, code: Candidate, schedule: Schedule, flag: Flag) -> None:
         softest, iterations, tolerance = schedule

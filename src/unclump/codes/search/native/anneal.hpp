@@ -18,28 +18,23 @@ struct Schedule {
 // Minimises at every p of the schedule, in place, and returns the smallest squared chord.
 //   spacing: estimate of the final smallest chord, as a start may contain coinciding points.
 inline double anneal(Columns& x, const Schedule& schedule, double spacing, Stop stop) {
-    normalise(x);
     for (double p = schedule.softest; p <= schedule.sharpest && !stop; p *= 2) {
+        normalise(x);
         const double square = std::fmax(2 - 2 * largest_cosine(x), 0.4 * spacing * spacing);
         const double chord = std::sqrt(square), sharpness = p / square, reference = 1 - square / 2;
         const double tolerance = schedule.tolerance * square / p;
         const double skin = std::fmin(0.3, 8 / p + 0.03) * chord;
-        const double cut = std::sqrt(square * (1 - 2 * kFar / p)) + 2 * skin;  // two points may each move by the skin
-        Outcome outcome{0, 0, true};
-        for (Index remaining = schedule.iterations; remaining > 0 && outcome.is_stale;
-             remaining -= outcome.iterations) {
-            normalise(x);
-            const bool may_cut = cut < 1.2;
-            const Pairs pairs = may_cut ? near_pairs(x, 1 - cut * cut / 2) : Pairs{};
-            if (may_cut && 8 * pairs.count() < x.n * (x.n - 1)) {
-                const Columns origin = x;
-                SoftMaximumOfNear objective(sharpness, reference, pairs, origin, skin);
-                outcome = minimise(x, objective, remaining, tolerance, chord, stop);
-            } else {
-                SoftMaximum objective(sharpness, reference);
-                outcome = minimise(x, objective, remaining, tolerance, chord, stop);
+        const double matters = std::sqrt(square * (1 - 2 * kFar / p));
+        if (matters + 2 * skin < 1.2) {
+            NearList near(x, matters, skin);
+            if (near.is_sparse()) {
+                SoftMaximumOfNear objective(sharpness, reference, near);
+                minimise(x, objective, schedule.iterations, tolerance, chord, stop);
+                continue;
             }
         }
+        SoftMaximum objective(sharpness, reference);
+        minimise(x, objective, schedule.iterations, tolerance, chord, stop);
     }
     normalise(x);
     return smallest_squared_chord(x);

@@ -95,17 +95,11 @@ class Memory {
     Index count_ = 0;
 };
 
-struct Outcome {
-    double value;
-    Index iterations;
-    bool is_stale;  // the objective ceased to be valid here
-};
-
-// Minimises the objective, in place.
+// Minimises the objective, in place, and returns its value; ends early if the objective calls it hopeless.
 //   tolerance: stops after three consecutive decreases below it.
 //   spacing: a typical distance of neighbours; the first step moves no point by more than a twentieth of it.
 template <class Objective>
-Outcome minimise(Columns& u, Objective& objective, Index iterations, double tolerance, double spacing, Stop stop) {
+double minimise(Columns& u, Objective& objective, Index iterations, double tolerance, double spacing, Stop stop) {
     constexpr double sufficient = 1e-4;  // Armijo condition: fraction of the decrease predicted by the gradient
     Columns g(u.n, u.d), trial(u.n, u.d), trial_g(u.n, u.d), direction(u.n, u.d), unit(u.n, u.d);
     Memory memory(u.n, u.d);
@@ -113,7 +107,7 @@ Outcome minimise(Columns& u, Objective& objective, Index iterations, double tole
     double value = evaluate(objective, u, unit, g);
     int small = 0;
     for (Index iteration = 0; iteration < iterations; ++iteration) {
-        if (stop) return {value, iteration, false};
+        if (stop) break;
         memory.direction(g, direction);
         const double slope = dot(direction, g);
         double size = (memory.is_empty() ? 0.05 : 0.5) * spacing / longest(direction);
@@ -129,7 +123,7 @@ Outcome minimise(Columns& u, Objective& objective, Index iterations, double tole
             trial_value = infinity<double>;
         }
         if (!(trial_value < infinity<double>)) {  // no descent: along the gradient next, unless it was the gradient
-            if (memory.is_empty()) return {value, iteration, false};
+            if (memory.is_empty()) break;
             memory.clear();
             continue;
         }
@@ -138,10 +132,9 @@ Outcome minimise(Columns& u, Objective& objective, Index iterations, double tole
         std::swap(g, trial_g);
         small = value - trial_value < tolerance ? small + 1 : 0;
         value = trial_value;
-        if (small == 3) return {value, iteration + 1, false};
-        if (!objective.is_valid(u)) return {value, iteration + 1, true};
+        if (small == 3 || objective.is_hopeless(value)) break;
     }
-    return {value, iterations, false};
+    return value;
 }
 
 }  // namespace unclump::codes

@@ -25,7 +25,7 @@ class Energy {
         return energy;
     }
 
-    bool is_valid(const Columns&) const { return true; }
+    bool is_hopeless(double) const { return false; }
 
   private:
     static constexpr double kFarthest = 4 - 0x1p-50;  // the slope of an angle has no limit at opposite points

@@ -84,17 +84,18 @@ UNCLUMP_EXPORT double unclump_codes_minimise_energy(double* points, Index n, Ind
                                                     double spacing, const unsigned char* stop) {
     return improve(points, n, d, [&](Columns& x) {
         Energy energy(make_kernel(form, metric, parameter, offset));
-        const double value = minimise(x, energy, iterations, tolerance, spacing, Stop{stop}).value;
+        const double value = minimise(x, energy, iterations, tolerance, spacing, Stop{stop});
         normalise(x);
         return value;
     });
 }
 
 UNCLUMP_EXPORT double unclump_codes_minimise_overlap(double* points, Index n, Index d, double square, Index iterations,
-                                                     double tolerance, const unsigned char* stop) {
+                                                     double tolerance, double limit, const unsigned char* stop) {
     return improve(points, n, d, [&](Columns& x) {
-        Overlap overlap(square);
-        const double value = minimise(x, overlap, iterations, tolerance, std::sqrt(square), Stop{stop}).value;
+        normalise(x);
+        Overlap overlap(x, square, limit);
+        const double value = minimise(x, overlap, iterations, tolerance, std::sqrt(square), Stop{stop});
         normalise(x);
         return value;
     });
@@ -114,8 +115,8 @@ UNCLUMP_EXPORT double unclump_codes_soft_maximum(const double* points, Index n, 
         if (threshold < -1) return value_and_gradient(points, gradient, SoftMaximum(sharpness, reference), n, d);
         Columns origin(points, n, d);
         normalise(origin);
-        const Pairs pairs = near_pairs(origin, threshold);
-        return value_and_gradient(points, gradient, SoftMaximumOfNear(sharpness, reference, pairs, origin, 0), n, d);
+        NearList near(origin, std::sqrt(2 - 2 * threshold), 0);
+        return value_and_gradient(points, gradient, SoftMaximumOfNear(sharpness, reference, near), n, d);
     });
 }
 

@@ -88,6 +88,8 @@ class Polish {
     static constexpr double kLastDigit = 1e-16, kLastMu = 1e-18;
     static constexpr double kSettled = 0.1;  // what is left to gain, in units of mu a pair
     static constexpr int kAttempts = 20;
+    static constexpr int kLevels = 6;
+    static constexpr double kConvexities[kLevels] = {0.0, 1.0 / 256, 1.0 / 64, 1.0 / 16, 1.0 / 4, 1.0};
 
     // The second point of a pair is the later one; tau, in the last row, meets all.
     std::vector<Index> row_starts() const {
@@ -198,12 +200,12 @@ class Polish {
     bool solve() {
         find_poles();
         bool is_solvable = false;
-        for (const double convexity : {0.0, 1.0 / 256, 1.0 / 64, 1.0 / 16, 1.0 / 4, 1.0}) {
-            assemble(convexity);
+        for (level_ = std::max(0, level_ - 1); level_ < kLevels && !is_solvable; ++level_) {
+            assemble(kConvexities[level_]);
             is_solvable = matrix_.factorise(kRounding);
-            if (is_solvable) break;
         }
         if (!is_solvable) return false;
+        --level_;  // where it was solved
         std::fill(step_.begin(), step_.end(), 0.0);
         pairs_.visit([&](Index i, Index j, Index e) {
             const double force = mu_ / slack_[e];
@@ -241,6 +243,7 @@ class Polish {
     Skyline matrix_;
     double tau_, mu_ = 0, primal_size_ = 1, dual_size_ = 1;
     bool is_settled_ = false;
+    int level_ = 0;  // of convexity, at the last step: the next begins one lower
     std::vector<double> slack_, multiplier_, gains_, gradients_, step_;
 };
 

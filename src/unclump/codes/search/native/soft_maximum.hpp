@@ -4,7 +4,7 @@
 // infinite, and the line search backtracks.
 #pragma once
 
-#include "pair_sums.hpp"
+#include "near_list.hpp"
 
 namespace unclump::codes {
 
@@ -23,7 +23,7 @@ class SoftMaximum {
         return finish(total, g);
     }
 
-    bool is_valid(const Columns&) const { return true; }
+    bool is_hopeless(double) const { return false; }
 
   protected:
     double finish(double total, Columns& g) const {
@@ -35,20 +35,21 @@ class SoftMaximum {
     double sharpness_, reference_;
 };
 
-// The same over pairs that were near at an origin: all that matter until some point has moved by `skin`.
+// The same over the pairs of a list, which has all that matter.
 class SoftMaximumOfNear : public SoftMaximum {
   public:
-    SoftMaximumOfNear(double sharpness, double reference, const Pairs& pairs, const Columns& origin, double skin)
-        : SoftMaximum(sharpness, reference),
-          pairs_(pairs),
-          origin_(origin),
-          skin_(skin),
-          powers_(pairs.count() + kLanes) {}
+    SoftMaximumOfNear(double sharpness, double reference, NearList& near)
+        : SoftMaximum(sharpness, reference), near_(near), powers_(0) {}
 
     // First all cosines, then all exponentials, by packs, then the gradient: only the second vectorises.
     double operator()(const Columns& x, Columns& g) {
-        const Index count = pairs_.count();
-        pairs_.visit([&](Index i, Index j, Index e) { powers_[e] = inner_product(x, i, x, j); });
+        const Pairs& pairs = near_.at(x);
+        const Index count = pairs.count();
+        if (count > capacity_) {
+            capacity_ = 2 * count;
+            powers_ = Numbers(capacity_ + kLanes);
+        }
+        pairs.visit([&](Index i, Index j, Index e) { powers_[e] = inner_product(x, i, x, j); });
         Pack total{};
         for (Index e = 0; e < count; e += kLanes) {
             const Pack power = exponential(sharpness_ * (load(powers_.data() + e) - reference_));
@@ -56,7 +57,7 @@ class SoftMaximumOfNear : public SoftMaximum {
             store(powers_.data() + e, power);
         }
         std::fill_n(g.data(), g.size(), 0.0);
-        pairs_.visit([&](Index i, Index j, Index e) {
+        pairs.visit([&](Index i, Index j, Index e) {
             for (Index k = 0; k < x.d; ++k) {
                 g[k][i] += powers_[e] * x[k][j];
                 g[k][j] += powers_[e] * x[k][i];
@@ -65,24 +66,10 @@ class SoftMaximumOfNear : public SoftMaximum {
         return finish(sum<double>(total), g);
     }
 
-    bool is_valid(const Columns& x) const {
-        Pack farthest{};
-        for (Index i = 0; i < x.n; i += kLanes) {
-            Pack square{};
-            for (Index k = 0; k < x.d; ++k) {
-                const Pack move = load(x[k] + i) - load(origin_[k] + i);
-                square += move * move;
-            }
-            farthest = larger(square, farthest);
-        }
-        return largest<double>(farthest) <= skin_ * skin_;
-    }
-
   private:
-    const Pairs& pairs_;
-    const Columns& origin_;
-    double skin_;
+    NearList& near_;
     Numbers powers_;
+    Index capacity_ = 0;
 };
 
 }  // namespace unclump::codes
