@@ -185,10 +185,13 @@ def test_pairs_at_the_border_of_near_and_far_count_once(r2):
         assert_close(single, double, rtol=2e-6, atol=0)
 
 
-def test_nan_reaches_every_sum(points):
-    x = points(9, 4)
-    x[2, 1] = torch.nan
-    assert kernel_sum(x, Gaussian())[0].isnan().all()
+@some_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
+def test_nan_reaches_every_sum(kernel, dtype, points):
+    for n, bad in ((5, 2), (200, 3), (200, 150)):  # of two hundred most pairs are in tiles without the diagonal
+        x = points(n, 6).to(dtype)
+        x[bad, 1] = torch.nan
+        assert kernel_sum(x, kernel)[0].isnan().all()
 
 
 def test_a_kernel_of_ones_own_is_as_good(points):

@@ -85,11 +85,10 @@ def _scale_to_norms(rows: Tensor, norms: Tensor | None) -> Tensor:
 
 
 def _settle(directions: Tensor, original: Tensor, keep_norms: bool, max_move: float | None) -> Tensor:
-    wide, target = widen(original), widen(directions)
-    norms = norms_of(wide) if keep_norms else None
-    start = project(wide)
-    rows = _scale_to_norms(target, norms).to(original.dtype)
+    norms = norms_of(original) if keep_norms else None
+    rows = _scale_to_norms(directions if norms is None else widen(directions), norms).to(original.dtype, copy=True)
     if max_move is not None:
+        start, target = project(widen(original)), widen(directions)
         displacement, length = log(start, target), angle(start, target)
         allowed, far = length, (length > max_move).nonzero()[:, 0]
         excess = length - max_move

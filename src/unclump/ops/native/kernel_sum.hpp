@@ -45,7 +45,7 @@ class KernelSum {
           rows_(symmetric_ ? columns_ : *own_rows_),
           others_left_(others_.weights.left == nullptr ? 0 : columns_.count * width),
           others_right_(others_.weights.left == nullptr ? 0 : columns_.count * width),
-          column_slices_(needs_forces ? new Slices<T>(columns_, threads) : nullptr),
+          column_slices_(needs_forces ? new Slices<T>(columns_, others_.x, centre_, threads) : nullptr),
           sums(points.n),
           slopes(points.n),
           stride_((d + width - 1) / width * width),
@@ -56,6 +56,7 @@ class KernelSum {
         const T near = sizeof(T) == 4 ? T(0.1) : T(0.01);
         near_ = smooth ? 128 * rounding : near;
         high_ = kernel.metric == Metric::geodesic ? 4 - near : infinity<T>;
+        are_finite_ = columns_.are_finite() && rows_.are_finite();
         std::fill(sums.get(), sums.get() + points.n, 0.0);
         std::fill(slopes.get(), slopes.get() + points.n, 0.0);
         if (needs_forces) std::fill(forces_.get(), forces_.get() + points.n * stride_, T(0));
@@ -89,6 +90,7 @@ class KernelSum {
         Index row, rows, column, columns;
         bool diagonal;  // pairs are below it
         T *entries, *column_sums, *column_slopes;
+        bool are_far[block / tile_rows] = {};  // of so many rows: all squared chords, but for tiles on the diagonal
     };
 
     // A copy that vectors may be read from at any row.
@@ -131,14 +133,14 @@ class KernelSum {
         const Index rows = std::min({block, row_stop - row, points_.n - row});
         const Index columns = std::min({block, column_stop - column, others_.n - column});
         if (rows <= 0 || columns <= 0) return;
-        const Block here{row,
-                         rows,
-                         column,
-                         columns,
-                         symmetric_ && row == column,
-                         memory + 2 * block_stride,
-                         memory,
-                         memory + block_stride};
+        Block here{row,
+                   rows,
+                   column,
+                   columns,
+                   symmetric_ && row == column,
+                   memory + 2 * block_stride,
+                   memory,
+                   memory + block_stride};
         multiply(here);
         std::fill(here.column_sums, here.column_sums + block_stride, T(0));
         std::fill(here.column_slopes, here.column_slopes + block_stride, T(0));
@@ -162,17 +164,33 @@ class KernelSum {
         });
     }
 
-    void multiply(const Block& here) const {
+    // The squared chords of all pairs.
+    void multiply(Block& here) const {
         for (Index start = 0; start < here.rows; start += tile_rows) {
             const Index row = here.row + start;
             const T* own = rows_.panel(row / width) + row % width;
+            Vector<T> least = fill(infinity<T>), most = fill(-infinity<T>);
             for (Index column = 0; column < here.columns; column += width) {
                 if (here.diagonal && column >= start + tile_rows) break;
+                const bool all_pairs = !here.diagonal || column + width <= start;
                 const T* other = columns_.panel((here.column + column) / width);
-                tile<tile_rows, 2, T>(own, 1, width, other, width, d_, [&](const auto& sums) {
+                tile<tile_rows, 2, T>(own, 1, width, other, width, d_, [&](auto& sums) {
+#pragma GCC unroll 2
+                    for (int part = 0; part < 2; ++part) {
+                        const Vector<T> squares = load(columns_.squares.get() + here.column + column + part * lanes<T>);
+#pragma GCC unroll 8
+                        for (int i = 0; i < tile_rows; ++i) {
+                            const Vector<T> r2 = (rows_.squares[row + i] + squares) - 2 * sums[i][part];
+                            sums[i][part] = r2;
+                            if (!all_pairs) continue;
+                            least = r2 < least ? r2 : least;
+                            most = larger(r2, most);
+                        }
+                    }
                     store_tile<tile_rows, 2, T>(sums, here.entries + start * block_stride + column, block_stride);
                 });
             }
+            here.are_far[start / tile_rows] = are_finite_ && -largest<T>(-least) > near_ && largest<T>(most) < high_;
         }
     }
 
@@ -181,7 +199,7 @@ class KernelSum {
         for (Index j = 0; j < here.rows; ++j) evaluate_row<K>(here, j);
     }
 
-    // Slopes for the products of a row, weighted, and zero where there is no pair; the sums over it.
+    // Slopes for the squared chords of a row, weighted, and zero where there is no pair; the sums over it.
     template <class K>
     void evaluate_row(const Block& here, Index j) {
         const Index row = here.row + j, beyond = itself_ + row - here.column;
@@ -193,12 +211,34 @@ class KernelSum {
         const T right = weighted ? points_.weights.right[row] : T(1);
         T* __restrict entries = here.entries + j * block_stride;
         const auto lane_numbers = numbers_from<T>(0);
-        const Vector<T> none = {}, one = fill(T(1)), unknown = fill(infinity<T>), most = fill(near_);
+        const Vector<T> none = {}, one = fill(T(1)), unknown = fill(infinity<T>), largest_near = fill(near_);
         Vector<T> sum_of_values = {}, sum_of_slopes = {}, far_pairs = {};
-        for (Index i = 0; i < reach; i += lanes<T>) {
-            const Vector<T> squares = square + load(columns_.squares.get() + here.column + i);
-            const Vector<T> r2 = squares - 2 * load(entries + i), near = near_ / 2 * squares;
-            auto far = (r2 > (near < most ? near : most)) & (r2 < high_);
+        const auto add = [&](Index i, Vector<T> value, Vector<T>& slope) {
+            if (symmetric_) store<T>(here.column_sums + i, load(here.column_sums + i) + right * value);
+            if (weighted) {
+                const Vector<T> others_right = load(others_.weights.right + here.column + i);
+                slope *= left * others_right + right * load(others_.weights.left + here.column + i);
+                value *= others_right;
+            }
+            sum_of_values += value;
+            sum_of_slopes += slope;
+            if (symmetric_) store<T>(here.column_slopes + i, load(here.column_slopes + i) + slope);
+        };
+        Index i = 0;
+        if (here.are_far[j / tile_rows] && !meets_itself) {  // almost always: there is nothing to choose
+            const Index whole = here.diagonal ? j / tile_rows * tile_rows / width * width : limit / lanes<T> * lanes<T>;
+            for (; i < whole; i += lanes<T>) {
+                Vector<T> value, slope;
+                K::at(kernel_, load(entries + i), value, slope);
+                add(i, value, slope);
+                store<T>(entries + i, slope);
+            }
+        }
+        const Index first_unknown = i;
+        for (; i < reach; i += lanes<T>) {
+            const Vector<T> r2 = load(entries + i),
+                            near = near_ / 2 * (square + load(columns_.squares.get() + here.column + i));
+            auto far = (r2 > (near < largest_near ? near : largest_near)) & (r2 < high_);
             Vector<T> otherwise = unknown;
             if (i + lanes<T> > limit || meets_itself) {
                 auto pair = lane_numbers < static_cast<Integer<T>>(limit - i);
@@ -212,22 +252,14 @@ class KernelSum {
             far_pairs += counts;
             value *= counts;
             slope *= counts;
-            if (symmetric_) store<T>(here.column_sums + i, load(here.column_sums + i) + right * value);
-            if (weighted) {
-                const Vector<T> others_right = load(others_.weights.right + here.column + i);
-                slope *= left * others_right + right * load(others_.weights.left + here.column + i);
-                value *= others_right;
-            }
-            sum_of_values += value;
-            sum_of_slopes += slope;
-            if (symmetric_) store<T>(here.column_slopes + i, load(here.column_slopes + i) + slope);
+            add(i, value, slope);
             store<T>(entries + i, far ? slope : otherwise);
         }
         sums[row] += static_cast<double>(sum<T>(sum_of_values));
         slopes[row] += static_cast<double>(sum<T>(sum_of_slopes));
-        const Index pairs = limit - (meets_itself ? 1 : 0);
+        const Index pairs = limit - first_unknown - (meets_itself ? 1 : 0);
         if (sum<T>(far_pairs) == static_cast<T>(pairs)) return;
-        for (Index i = 0; i < limit; ++i) {
+        for (i = first_unknown; i < limit; ++i) {
             if (entries[i] != infinity<T>) continue;
             entries[i] = 0;
             add_near<K>(row, here.column + i);
@@ -314,6 +346,7 @@ class KernelSum {
     // Far pairs have squared chords above `near_` times the mean of both points' squared norms, which bounds the
     // rounding of products, or of one if that is less; and below `high_`.
     T near_, high_;
+    bool are_finite_;  // all points: comparisons do not see NaN
 
   public:
     Buffer<double> sums, slopes;  // of every point, over the others

@@ -79,6 +79,12 @@ struct Panels {
 
     const T* panel(Index number) const { return entries.get() + number * width * d; }
 
+    bool are_finite() const {
+        T total[1];
+        reduce<T, 1>(count * width, total, [this](const auto& at, auto& sums) { sums[0] += at(squares.get()); });
+        return total[0] < infinity<T>;
+    }
+
     Index n, d, count;
     Buffer<T> entries, squares;  // and the squared norms
 };
@@ -89,13 +95,16 @@ template <class T>
 struct Slices {
     static constexpr int width = tile_width<T>;
 
-    Slices(const Panels<T>& panels, Index threads)
+    Slices(const Panels<T>& panels, const T* x, const Centre<T>& centre, Index threads)
         : rows(panels.count * width), count((panels.d + width - 1) / width), entries(count * rows * width) {
-        panels.for_each_panel(threads, [&](Index panel, Index) {
-            for (Index k = 0; k < count * width; ++k) {
-                T* to = entries.get() + (k / width * rows + panel * width) * width + k % width;
-                for (Index lane = 0; lane < width; ++lane) {
-                    to[lane * width] = k < panels.d ? panels.panel(panel)[k * width + lane] : T(0);
+        in_parallel(rows, threads, [&, d = panels.d](Index start, Index stop) {
+            for (Index row = start; row < stop; ++row) {
+                for (Index slice = 0; slice < count; ++slice) {
+                    T* const __restrict to = entries.get() + (slice * rows + row) * width;
+                    const T *from = x + row * d + slice * width, *middle = centre.point() + slice * width;
+                    const Index filled = row < panels.n ? std::min<Index>(width, d - slice * width) : 0;
+                    for (Index k = 0; k < filled; ++k) to[k] = from[k] - middle[k];
+                    std::fill(to + filled, to + width, T(0));
                 }
             }
         });

@@ -12,22 +12,29 @@ namespace {
 struct Turn {
     double cosine, sine;
 
-    Turn(double squared_speed, double rate, bool exact) {
+    Turn(double squared_speed, double rate, bool exact) : Turn(small(squared_speed, rate)) {
         const double square = rate * rate * squared_speed;
         if (!exact) {
             cosine = 1 / std::sqrt(1 + square);
             sine = rate * cosine;
-        } else if (square <
-                   0.01) {  // almost every step: the series are right to the last digit, at a tenth of the time
-            cosine = 1 - square * (1 / 2. -
-                                   square * (1 / 24. - square * (1 / 720. - square * (1 / 40320. - square / 3628800))));
-            sine = rate * (1 - square * (1 / 6. - square * (1 / 120. - square * (1 / 5040. - square / 362880))));
-        } else {
+        } else if (!is_small(square)) {
             const double length = std::sqrt(square);
             cosine = std::cos(length);
             sine = rate * std::sin(length) / length;
         }
     }
+
+    // Almost every step: the series are right to the last digit, at a tenth of the time.
+    static bool is_small(double square) { return square < 0.01; }
+    static Turn small(double squared_speed, double rate) {
+        const double square = rate * rate * squared_speed;
+        return {
+            1 - square * (1 / 2. - square * (1 / 24. - square * (1 / 720. - square * (1 / 40320. - square / 3628800)))),
+            rate * (1 - square * (1 / 6. - square * (1 / 120. - square * (1 / 5040. - square / 362880))))};
+    }
+
+  private:
+    Turn(double cosine, double sine) : cosine(cosine), sine(sine) {}
 };
 
 // The rows to touch and their gradients; of rows that are named more than once, the sums of these. All rows where none
@@ -239,7 +246,8 @@ void step(T* __restrict x, T* __restrict v, Index d, T cosine, T sine) {
     }
 }
 
-// A few rows at a time, first the moments of all and then the steps: one's roots are not waited for by the next.
+// A few rows at a time, first the moments of all, then the turns, by vectors, then the steps: one's roots are not
+// waited for by the next.
 template <class T>
 void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max_exp_avg_sq, Index* steps, Index d,
                const Adam& choices, Index start, Index stop) {
@@ -249,7 +257,7 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
     for (Index first = start; first < stop; first += together) {
         const Index count = std::min(together, stop - first);
         T lengths[together] = {}, cosines[together], sines[together];
-        double rates[together] = {};
+        double seconds[together] = {}, rates[together] = {};  // of rows that are left out, zero
         // Named rows are anywhere in the table: the next ones are on their way while these are computed.
         for (Index t = first + together; t < std::min(first + 2 * together, stop) && !grad.are_all(); ++t) {
             const Index i = grad.row(t);
@@ -272,15 +280,23 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
                 if (!(second <= max_exp_avg_sq[i])) max_exp_avg_sq[i] = second;  // NaN, too
                 second = max_exp_avg_sq[i];
             }
-            rates[t] = bias.rate / (std::sqrt(static_cast<double>(second) * bias.second) + choices.eps);
+            seconds[t] = static_cast<double>(second) * bias.second;
+            rates[t] = bias.rate;
         }
-        for (Index t = 0; t < count; ++t) {
-            const Turn turn(static_cast<double>(lengths[t]), rates[t], choices.exact);
+        for (Index t = 0; t < together; ++t) {
+            rates[t] /= std::sqrt(seconds[t]) + choices.eps;
+            const Turn turn = Turn::small(static_cast<double>(lengths[t]), rates[t]);
             cosines[t] = static_cast<T>(turn.cosine);
             sines[t] = static_cast<T>(turn.sine);
         }
         for (Index t = 0; t < count; ++t) {
             if (lengths[t] == 0) continue;  // rounding would move the row
+            const double length = static_cast<double>(lengths[t]);
+            if (!choices.exact || !Turn::is_small(rates[t] * rates[t] * length)) {
+                const Turn turn(length, rates[t], choices.exact);
+                cosines[t] = static_cast<T>(turn.cosine);
+                sines[t] = static_cast<T>(turn.sine);
+            }
             const Index i = grad.row(first + t);
             step(x + i * d, exp_avg + i * d, d, cosines[t], sines[t]);
         }
