@@ -57,6 +57,9 @@ class Objective(nn.Module):
     needs_zero_rows = True
     """Whether masked rows are set to zero, whatever they were; not where that is left to their angles."""
 
+    vanishes = False
+    """Whether value and gradient are zero by themselves where `Others.mass` is infinite, for want of points."""
+
     needs_directions = True
     """Whether rows of zeros take no part, since they have no direction; they do where rows are not projected."""
 
@@ -438,7 +441,7 @@ def _loss(
     if call.reduction == "sum":
         value = value * count
         pull = None if pull is None else pull.times(count * torch.ones_like(value))
-    if too_few is None:
+    if too_few is None or (objective.vanishes and call.reduction == "mean"):
         return value, pull
     if pull is not None:
         scale = value.new_ones(too_few.shape)[..., None, None] if pull.scale is None else pull.scale

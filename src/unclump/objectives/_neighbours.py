@@ -27,6 +27,7 @@ class OfNeighbours(Objective):
     choices = ("k", "group_size", "distance", "neighbours")
     supports_weights = True
     supports_second_derivatives = True
+    vanishes = True
     distances: tuple[str, ...]
     logarithm = False
     """Whether the mean is that of the distances' logarithms."""
@@ -86,7 +87,7 @@ class OfNeighbours(Objective):
         slope = _part_of(slope * (self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else left), parts)
         pushes = measured.vector.mul_(slope)  # of the points; the gradient is minus them
         gradient = self._of_rows(pushes.neg())
-        of_others = -measured.sign
+        of_others = measured.side
         if others.against is not None:
             of_others = of_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
@@ -112,7 +113,7 @@ class OfNeighbours(Objective):
 
     def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """What is averaged, of the distance of every point to its nearest."""
-        return -torch.log(distance) if self.logarithm else -distance
+        return torch.log(distance).neg_() if self.logarithm else -distance
 
     def _search(
         self, x: Float[Tensor, "*sets n d"], others: Others
