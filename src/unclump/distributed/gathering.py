@@ -21,7 +21,8 @@ def nearest_among(
     mask: Bool[Tensor, "*sets n"] | None = None,
     fixed_mask: Bool[Tensor, "*sets m"] | None = None,
     spare: int = 1,
-) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
+    needs_chords: bool = True,
+) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"] | None]:
     """The k nearest others of every point, on any rank or fixed: their coordinates, row numbers, and squared chords.
 
     Neighbours are ordered by point, then nearest first. Row numbers are global; fixed points have -1. Ties between
@@ -36,8 +37,10 @@ def nearest_among(
         mask: False for points that do not count as neighbours.
         fixed_mask: The same for the fixed points.
         spare: See `nearest`. With 0, on a single rank, the squared chord is only as accurate as a matrix product.
+        needs_chords: See `select_nearest`.
     """
-    search = select_nearest if spare == 0 and k == ranks.size == 1 else partial(nearest, k=k, spare=spare)
+    is_selected = spare == 0 and k == ranks.size == 1
+    search = partial(select_nearest, needs_chords=needs_chords) if is_selected else partial(nearest, k=k, spare=spare)
     if fixed is None:
         table, first = x, 0
         numbers, r2 = search(x, mask=mask)
@@ -49,9 +52,12 @@ def nearest_among(
                 pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
             )
         numbers, r2 = search(x, table, mask=all_mask, itself=first)
-    points = take_rows(table, numbers.flatten(-2))
+    points = take_rows(table, numbers.squeeze(-1) if k == 1 else numbers.flatten(-2))
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
+    if is_selected:
+        return points, numbers, r2
+    assert r2 is not None
     for rank, (y, their_mask) in ranks.ring(x, mask):
         index, chords = search(x, y, mask=their_mask)
         numbers = torch.cat([numbers, index + sum(ranks.counts[:rank])], dim=1)

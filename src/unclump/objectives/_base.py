@@ -297,7 +297,7 @@ def check_objective(objective: object) -> None:
     raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Call:
     """What else an evaluation depends on."""
 
@@ -435,13 +435,16 @@ def _loss(
         result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
-        too_few, count = others.too_few, objective.count(others)
         result = objective.loss(x, others, draw, needs_grad)
+        if call.reduction == "sum":
+            count = objective.count(others)
+        if call.reduction == "sum" or not objective.vanishes:
+            too_few = others.too_few
     value, pull = result if result[0].dtype == embeddings.dtype else _narrowed(*result, embeddings.dtype)
     if call.reduction == "sum":
         value = value * count
         pull = None if pull is None else pull.times(count * torch.ones_like(value))
-    if too_few is None or (objective.vanishes and call.reduction == "mean"):
+    if too_few is None:
         return value, pull
     if pull is not None:
         scale = value.new_ones(too_few.shape)[..., None, None] if pull.scale is None else pull.scale
@@ -463,8 +466,9 @@ def _terms(
     objective = call.objective
     x, others = among(objective, *_sets(embeddings, against, weight, objective), call.ranks, is_binary=call.is_binary)
     left = counts = None
-    if others.mask is not None and others.too_few is not None:
-        counts = others.mask & ~others.too_few.unsqueeze(-1)
+    too_few = others.too_few
+    if others.mask is not None and too_few is not None:
+        counts = others.mask & ~too_few.unsqueeze(-1)
     if grad is not None:
         left = grad.reshape(x.shape[:-1])
         left = left if counts is None else left * counts

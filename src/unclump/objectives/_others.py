@@ -19,7 +19,7 @@ from unclump.distributed.ranks import Alone
 from unclump.ops.dispatch import has_native
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Others:
     """What the points of this process are among. A single table without weights is the simplest case.
 
@@ -32,7 +32,8 @@ class Others:
         against_mask: Which fixed points take part; None where `mask` is.
         mass: The sum of the weights of all points, on all ranks; infinite where `too_few` for an objective that then
             `vanishes`. For others all points take part there, unless they have `needs_zero_rows = False`.
-        too_few: Whether weights leave fewer points than the objective needs, or none here; None without weights.
+        count: How many points take part, fixed ones at most as many as others; None without weights.
+        fewest: How many the objective needs.
         is_binary: Whether all weights are zero or one.
         is_weighted: Whether the call had weights or a mask, rather than rows without a direction.
     """
@@ -44,9 +45,15 @@ class Others:
     mask: Bool[Tensor, "*sets n"] | None = None
     against_mask: Bool[Tensor, "*sets m"] | None = None
     mass: Float[Tensor, "*sets"] | float = 0.0
-    too_few: Bool[Tensor, "*sets"] | None = None
+    count: Float[Tensor, "*sets"] | None = None
+    fewest: int = 0
     is_binary: bool = True
     is_weighted: bool = False
+
+    @property
+    def too_few(self) -> Bool[Tensor, "*sets"] | None:
+        """Whether weights leave fewer points than the objective needs, or none but fixed ones; None without weights."""
+        return None if self.count is None else self.count < self.fewest
 
     @property
     def fixed(self) -> int:
@@ -150,11 +157,14 @@ def among(
         against_mask = x.new_ones((), dtype=torch.bool) if against_mask is None else against_mask
         against_mask = against_mask.expand(against.shape[:-1])
         count = count + torch.minimum(count, against_mask.sum(dim=-1, dtype=x.dtype))  # at least one is no fixed one
-    too_few = count < objective.fewest
-    if objective.vanishes:
-        mass = mass.masked_fill_(too_few, math.inf)
+    if objective.vanishes and count is mass:
+        mass = torch.threshold(count, objective.fewest - 0.5, math.inf)
+    elif objective.vanishes:
+        mass = mass.masked_fill(count < objective.fewest, math.inf)
     elif objective.needs_zero_rows:  # so that what is dropped there is finite
+        too_few = count < objective.fewest
         mask, weight = mask | too_few.unsqueeze(-1), weight.masked_fill(too_few.unsqueeze(-1), 1)
         mass = mass.masked_fill(too_few, ranks.total)
         against_mask = None if against_mask is None else against_mask | too_few.unsqueeze(-1)
-    return x, Others(ranks, against, scale, weight, mask, against_mask, mass, too_few, is_binary, is_weighted)
+    fewest = objective.fewest
+    return x, Others(ranks, against, scale, weight, mask, against_mask, mass, count, fewest, is_binary, is_weighted)

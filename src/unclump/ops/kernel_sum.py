@@ -187,7 +187,7 @@ def _factors(
     return [(left / 2, right), (own / 2, pad(left, (0, 0, itself, m - itself - n)))]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Pairs:
     """Points and others; a block of their pairs is the same of fewer."""
 

@@ -28,7 +28,7 @@ class Measured(NamedTuple):
 def measure(
     x: Float[Tensor, "*sets n d"],
     others: Float[Tensor, "*sets n d"],
-    r2: Float[Tensor, "*sets n 1"],
+    r2: Float[Tensor, "*sets n 1"] | None,
     *,
     distance: str,
     after: Int[Tensor, "*sets n 1"] | None = None,
@@ -47,11 +47,13 @@ def measure(
         x: Points.
         others: The other of each.
         r2: The squared chords between them, as far as a product can tell; NaN where there is a NaN among all others.
+            None for chords if such others are those measured.
         distance: "chordal", "geodesic" or "squared".
         after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, the
             later to one side and the earlier to the other; without it they stay where they are.
     """
     if distance == "geodesic":
+        assert r2 is not None
         cosine = 2 - r2  # twice, roughly: its sign counts
         side = torch.copysign(x.new_ones(()), cosine)
         vector = torch.addcmul(x, others, side, value=-1)
@@ -64,7 +66,9 @@ def measure(
         angle = torch.atan2(sine, torch.copysign(torch.rsub(q, 1, alpha=0.5), cosine))
         return Measured(angle.masked_fill_(r2.isnan(), math.nan), vector, side / sine, side)
     vector = x - others
-    chord = vector_norm(vector, dim=-1, keepdim=True).masked_fill_(r2.isnan(), math.nan)
+    chord = vector_norm(vector, dim=-1, keepdim=True)
+    if r2 is not None:
+        chord.masked_fill_(r2.isnan(), math.nan)
     if after is not None:
         _take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
