@@ -72,7 +72,7 @@ def exact_products(device: torch.device) -> AbstractContextManager[None]:
     Under a compiler, products on a CPU outside of our operators still follow `torch.set_float32_matmul_precision`.
     """
     kind = device.type
-    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    autocast = (kind == "cpu" or torch.amp.is_autocast_available(kind)) and torch.is_autocast_enabled(kind)
     return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _NO_CHANGE
 
 

@@ -9,7 +9,7 @@ from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_count
 from unclump._precision import take_rows
-from unclump.distributed.gathering import nearest_among, nearest_in_groups
+from unclump.distributed.gathering import nearest_among, nearest_in_groups, select_among
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
 from unclump.objectives._base import Objective
@@ -127,9 +127,12 @@ class OfNeighbours(Objective):
         if self.group_size is not None:
             return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size, mask=others.mask)
         if self.neighbours == "exact":
+            fixed, mask, fixed_mask, ranks = others.against, others.mask, others.against_mask, others.ranks
+            if self.k == ranks.size == 1:
+                needs_chords = self.distance == "geodesic"
+                return select_among(x, fixed=fixed, mask=mask, fixed_mask=fixed_mask, needs_chords=needs_chords)
             spare = 0 if self.k == 1 else 1
-            options = {"mask": others.mask, "fixed_mask": others.against_mask, "needs_chords": self.distance == "geodesic"}
-            return nearest_among(x, others.ranks, k=self.k, fixed=others.against, spare=spare, **options)
+            return nearest_among(x, ranks, k=self.k, fixed=fixed, mask=mask, fixed_mask=fixed_mask, spare=spare)
         rows = torch.arange(len(x), device=x.device) if others.mask is None else others.mask.nonzero().squeeze(1)
         near, self.recall = faiss_search.nearest(x[rows])
         near = rows.new_zeros(len(x)).index_copy_(0, rows, rows[near])
@@ -167,7 +170,9 @@ class OfNeighbours(Objective):
         first, n = others.ranks.before, numbers.shape[-2] // self.k
         return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
 
-    def _parts(self, r2: Float[Tensor, "*sets nk 1"] | None, others: Others) -> Float[Tensor, "*sets nk 1"] | float | None:
+    def _parts(
+        self, r2: Float[Tensor, "*sets nk 1"] | None, others: Others
+    ) -> Float[Tensor, "*sets nk 1"] | float | None:
         """The part of each of its nearest in the term of a point: the same for all that a mask leaves; None is one.
 
         In a group, a mask may leave a point without others: then its term is zero.

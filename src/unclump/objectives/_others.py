@@ -125,18 +125,8 @@ def among(
         ranks: The processes.
         is_binary: Whether these weights are zero or one.
     """
-    scale = mask = against_mask = None
     is_weighted, sets = weight is not None, x.shape[:-2]
-    if objective.needs_directions:
-        x, scale = objective.normalise(x)
-        mask = (scale != 0).squeeze(-1)  # NaN takes part
-        if against is not None:
-            against, against_scale = objective.normalise(against)
-            against_mask = (against_scale != 0).squeeze(-1)
-        # The compiled loops of a CPU wait for nothing: there, a table without rows of zeros needs no weights.
-        is_whole = ranks.size == 1 and has_native(x) and bool(mask.all())
-        if is_whole and (against_mask is None or bool(against_mask.all())):
-            mask = against_mask = None
+    x, scale, mask, against, against_mask = _directed(objective, x, against, ranks)
     if against is not None:
         against = as_sets(against.expand(*sets, -1, -1))
     if weight is not None:
@@ -168,3 +158,21 @@ def among(
         against_mask = None if against_mask is None else against_mask | too_few.unsqueeze(-1)
     fewest = objective.fewest
     return x, Others(ranks, against, scale, weight, mask, against_mask, mass, count, fewest, is_binary, is_weighted)
+
+
+def _directed(
+    objective: Any, x: Tensor, against: Tensor | None, ranks: Alone
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
+    """The rows normalised, with their scale, the queue, and for both which have a direction; None for all."""
+    if not objective.needs_directions:
+        return x, None, None, against, None
+    x, scale = objective.normalise(x)
+    mask, against_mask = (scale != 0).squeeze(-1), None  # NaN takes part
+    if against is not None:
+        against, against_scale = objective.normalise(against)
+        against_mask = (against_scale != 0).squeeze(-1)
+    # The compiled loops of a CPU wait for nothing: there, a table without rows of zeros needs no weights.
+    is_whole = ranks.size == 1 and has_native(x) and bool(mask.all())
+    if is_whole and (against_mask is None or bool(against_mask.all())):
+        return x, scale, None, against, None
+    return x, scale, mask, against, against_mask

@@ -182,6 +182,7 @@ class Lloyd(Objective):
             others.ranks.is_first(least.isinf())
             return value, Pull(torch.zeros_like(x))
         near, r2 = select_nearest(samples, table, mask=mask)
+        assert r2 is not None
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
         if others.ranks.size > 1:

@@ -92,4 +92,6 @@ def largest(
     rows = torch.arange(len(windows), device=block.device).unsqueeze(1)
     values, column = both(windows[rows, part], dim=2)
     column = torch.add(column, part, alpha=step)
-    return (values, column) if block.ndim == 2 else (values.view(*block.shape[:-1], k), column.view(*block.shape[:-1], k))
+    return (
+        (values, column) if block.ndim == 2 else (values.view(*block.shape[:-1], k), column.view(*block.shape[:-1], k))
+    )

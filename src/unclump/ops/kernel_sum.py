@@ -103,8 +103,13 @@ def _kernel_sum(
     shape = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2] if y is None else y.shape[-2]
     if 0 in shape:  # a process may have no rows
         return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
-    mask = right if right is not None and right.dtype == torch.bool else None
-    right = right if mask is None else mask.to(x.dtype)
+    mask, is_whole = None, math.prod(shape) <= block_entries(x)
+    if right is not None and right.dtype == torch.bool:
+        is_bias = is_whole and left is None and kernel_by_name(kernel).exponential is not None
+        if is_bias and not has_native(x) and not has_triton(x):
+            mask, right = right, None  # a bias of minus infinity leaves others out
+        else:
+            right = right.to(x.dtype)
     tables = [table for table in (x, y, right, left) if table is not None]
     if has_native(*tables):
         code = loops.code_of(kernel_by_name(kernel), x.dtype)
@@ -119,25 +124,24 @@ def _kernel_sum(
             sums, gradient = kernels.kernel_sum(x, y, right, left, code, itself, needs_grad)
             return sums, x.new_empty(0) if gradient is None else gradient
     with exact_products(x.device):
-        fits = math.prod(shape) <= block_entries(x)
-        if mask is not None and fits and left is None and kernel_by_name(kernel).exponential is not None:
-            right = None  # a bias of minus infinity leaves others out
-        else:
-            mask = None
         pairs = _pairs(x, y, mask, right, left, kernel_by_name(kernel), itself)
-        if fits:
-            sums, gradient = pairs.sum(needs_grad)
-        else:
-            sums, gradient = torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else None
-            for sets, *place in set_blocks(*shape, block_entries(x)):
-                part, force = pairs.block(sets, *place).sum(needs_grad)
-                here = (place[0],) if x.ndim == 2 else (sets, place[0])
-                sums[here] += part
-                if gradient is not None and force is not None:
-                    gradient[here] += force
+        sums, gradient = pairs.sum(needs_grad) if is_whole else _streamed(pairs, shape, needs_grad)
     if pairs.kernel.may_overflow:
         sums, gradient = narrow(sums, x.dtype), None if gradient is None else narrow(gradient, x.dtype)
     return sums, x.new_empty(0) if gradient is None else gradient
+
+
+def _streamed(pairs: "_Pairs", shape: tuple[int, int, int], needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """The sums and the gradient block by block."""
+    x = pairs.x
+    sums, gradient = torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else None
+    for sets, *place in set_blocks(*shape, block_entries(x)):
+        part, force = pairs.block(sets, *place).sum(needs_grad)
+        here = (place[0],) if x.ndim == 2 else (sets, place[0])
+        sums[here] += part
+        if gradient is not None and force is not None:
+            gradient[here] += force
+    return sums, gradient
 
 
 def _pairs(
