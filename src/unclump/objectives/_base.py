@@ -365,11 +365,11 @@ class _Evaluate(torch.autograd.Function):
 
             pull_back = torch.func.vjp(definition, embeddings)[1]
             return pull_back(grad)[0], *nothing
+        if not torch.is_grad_enabled():
+            return _gradient(ctx, grad, embeddings, against, weight, draw, *pull), *nothing
         with torch.no_grad():
             gradient = _gradient(ctx, grad, embeddings, against, weight, draw, *pull)
-        if torch.is_grad_enabled():
-            gradient = refuse_second_derivative(gradient, *ctx.sources, grad)
-        return gradient, *nothing
+        return refuse_second_derivative(gradient, *ctx.sources, grad), *nothing
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
