@@ -152,7 +152,7 @@ class Sliced(Objective):
         share = self.factor / (len(draw) * self.count(others))
         share = share if isinstance(share, Tensor) else x.new_full(x.shape[:-2], share)
         if others.against is None and others.ranks.size == 1 and (others.weight is None or others.is_binary):
-            squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, others.is_weighted, needs_grad)
+            squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, needs_grad, others.is_weighted)
             return (squares * share).mul_(0.5), Pull(vectors, share[..., None, None]) if needs_grad else None
         along, gap, weight = self._gaps(x, others, draw)
         roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap

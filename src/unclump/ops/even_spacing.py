@@ -112,14 +112,14 @@ def fused_distance(
 
 
 def _fake_squares(
-    x: Tensor, circles: Tensor, largest: Tensor, mask: Tensor | None, is_weighted: bool, needs_grad: bool
+    x: Tensor, circles: Tensor, largest: Tensor, mask: Tensor | None, needs_grad: bool, is_weighted: bool = True
 ) -> tuple[Tensor, Tensor]:
     sets, n = x.shape[:-2], x.shape[-2]
     return x.new_empty(sets), x.new_empty((*sets, circles.shape[0], 2, n) if needs_grad else 0)
 
 
 @register(
-    "squares_of_gaps(Tensor x, Tensor circles, Tensor largest, Tensor? mask, bool is_weighted, bool needs_grad) "
+    "squares_of_gaps(Tensor x, Tensor circles, Tensor largest, Tensor? mask, bool needs_grad, bool is_weighted=True) "
     "-> (Tensor, Tensor)",
     _fake_squares,
 )
@@ -128,8 +128,8 @@ def squares_of_gaps(
     circles: Circles,
     largest: Float[Tensor, "*sets n 1"],
     mask: Bool[Tensor, "*sets n"] | None,
-    is_weighted: bool,
     needs_grad: bool,
+    is_weighted: bool = True,
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"] | Float[Tensor, " 0"]]:
     """The sum of the squared `gaps` of the points that are not masked, and, if needed, their `coefficients`.
 
