@@ -59,10 +59,8 @@ def push_aside(
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    first = x[..., :8]
-    smallest, axis = first.square().min(dim=-1, keepdim=True)
-    is_axis = torch.arange(first.shape[-1], device=x.device) == axis
-    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
+    smallest, axis = x[..., :8].abs().min(dim=-1, keepdim=True)
+    vector.scatter_add_(-1, axis, by / smallest.acos_().sin_())
 
 
 _NO_CHANGE = nullcontext()
@@ -74,7 +72,7 @@ def exact_products(device: torch.device) -> AbstractContextManager[None]:
     Under a compiler, products on a CPU outside of our operators still follow `torch.set_float32_matmul_precision`.
     """
     kind = device.type
-    autocast = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    autocast = (kind == "cpu" or torch.amp.is_autocast_available(kind)) and torch.is_autocast_enabled(kind)
     return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _NO_CHANGE
 
 

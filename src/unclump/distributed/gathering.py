@@ -35,20 +35,11 @@ def nearest_among(
         fixed: Further points, the same on all ranks.
         mask: False for points that do not count as neighbours.
         fixed_mask: The same for the fixed points.
-        spare: See `nearest`. With 0, on a single rank, the squared chord is only as accurate as a matrix product.
+        spare: See `nearest`.
     """
-    search = select_nearest if spare == 0 and k == ranks.size == 1 else partial(nearest, k=k, spare=spare)
-    if fixed is None:
-        table, first = x, 0
-        numbers, r2 = search(x, mask=mask)
-    else:
-        table, first = torch.cat([fixed, x], dim=-2), fixed.shape[-2]
-        all_mask = mask
-        if mask is not None:
-            all_mask = (
-                pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
-            )
-        numbers, r2 = search(x, table, mask=all_mask, itself=first)
+    search = partial(nearest, k=k, spare=spare)
+    table, all_mask, first = _after_fixed(x, mask, fixed, fixed_mask)
+    numbers, r2 = search(x, None if fixed is None else table, mask=all_mask, itself=first)
     points = take_rows(table, numbers.flatten(-2))
     if fixed is not None or ranks.size > 1:
         numbers = torch.where(numbers < first, -1, numbers - first + ranks.before)
@@ -63,6 +54,34 @@ def nearest_among(
         numbers, r2 = numbers.gather(1, order), r2.gather(1, order)
         points = points.gather(1, order.unsqueeze(2).expand(-1, -1, x.shape[1])).flatten(0, 1)
     return points, numbers.flatten(-2).unsqueeze(-1), r2.flatten(-2).unsqueeze(-1)
+
+
+def select_among(
+    x: Float[Tensor, "*sets n d"],
+    *,
+    fixed: Float[Tensor, "*sets m d"] | None = None,
+    mask: Bool[Tensor, "*sets n"] | None = None,
+    fixed_mask: Bool[Tensor, "*sets m"] | None = None,
+    needs_chords: bool = True,
+) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"] | None]:
+    """The nearest other of every point on this rank, as far as a product can tell: see `select_nearest`."""
+    table, all_mask, first = _after_fixed(x, mask, fixed, fixed_mask)
+    others = None if fixed is None else table
+    numbers, r2 = select_nearest(x, others, mask=all_mask, itself=first, needs_chords=needs_chords)
+    points = take_rows(table, numbers.squeeze(-1))
+    return points, numbers if fixed is None else (numbers - first).clamp_min_(-1), r2
+
+
+def _after_fixed(
+    x: Tensor, mask: Tensor | None, fixed: Tensor | None, fixed_mask: Tensor | None
+) -> tuple[Float[Tensor, "*sets nm d"], Bool[Tensor, "*sets nm"] | None, int]:
+    """The fixed points and then the others, the mask of both, and where the others begin."""
+    if fixed is None:
+        return x, mask, 0
+    first = fixed.shape[-2]
+    if mask is not None:
+        mask = pad(mask, (first, 0), value=True) if fixed_mask is None else torch.cat([fixed_mask, mask], dim=-1)
+    return torch.cat([fixed, x], dim=-2), mask, first
 
 
 def nearest_in_groups(

@@ -128,10 +128,10 @@ def unevenness(
         is_masked, total = ~weight, weight.sum(dim=-1, keepdim=True, dtype=angles.dtype)
         order = angles.masked_fill(is_masked, torch.inf).argsort(dim=-1)
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
-        places = (odd - total) * (torch.pi / total)  # masked angles sort last; their places are ignored
+        places = (odd - total).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
         mean = angles.masked_fill(is_masked, 0).sum(dim=-1, keepdim=True) / total
         placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
-        return (angles - placed).masked_fill(is_masked, 0)
+        return (angles - placed).masked_fill_(is_masked, 0)
     total = weight.sum(dim=-1, keepdim=True)
     order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
     arcs = weight.expand_as(angles).gather(-1, order)

@@ -57,6 +57,9 @@ class Objective(nn.Module):
     needs_zero_rows = True
     """Whether masked rows are set to zero before the evaluation, whatever they hold."""
 
+    vanishes = False
+    """Whether value and gradient are zero by themselves where `Others.mass` is infinite, for want of points."""
+
     needs_directions = True
     """Whether rows of zeros are left out, since they have no direction; not if rows are used as they are."""
 
@@ -294,7 +297,7 @@ def check_objective(objective: object) -> None:
     raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Call:
     """What else an evaluation depends on."""
 
@@ -362,11 +365,11 @@ class _Evaluate(torch.autograd.Function):
 
             pull_back = torch.func.vjp(definition, embeddings)[1]
             return pull_back(grad)[0], *nothing
+        if not torch.is_grad_enabled():
+            return _gradient(ctx, grad, embeddings, against, weight, draw, *pull), *nothing
         with torch.no_grad():
             gradient = _gradient(ctx, grad, embeddings, against, weight, draw, *pull)
-        if torch.is_grad_enabled():
-            gradient = refuse_second_derivative(gradient, *ctx.sources, grad)
-        return gradient, *nothing
+        return refuse_second_derivative(gradient, *ctx.sources, grad), *nothing
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
@@ -432,8 +435,11 @@ def _loss(
         result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
-        too_few, count = others.too_few, objective.count(others)
         result = objective.loss(x, others, draw, needs_grad)
+        if call.reduction == "sum":
+            count = objective.count(others)
+        if call.reduction == "sum" or not objective.vanishes:
+            too_few = others.too_few
     value, pull = result if result[0].dtype == embeddings.dtype else _narrowed(*result, embeddings.dtype)
     if call.reduction == "sum":
         value = value * count
@@ -460,8 +466,9 @@ def _terms(
     objective = call.objective
     x, others = among(objective, *_sets(embeddings, against, weight, objective), call.ranks, is_binary=call.is_binary)
     left = counts = None
-    if others.mask is not None and others.too_few is not None:
-        counts = others.mask & ~others.too_few.unsqueeze(-1)
+    too_few = others.too_few
+    if others.mask is not None and too_few is not None:
+        counts = others.mask & ~too_few.unsqueeze(-1)
     if grad is not None:
         left = grad.reshape(x.shape[:-1])
         left = left if counts is None else left * counts

@@ -9,7 +9,7 @@ from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_count
 from unclump._precision import take_rows
-from unclump.distributed.gathering import nearest_among, nearest_in_groups
+from unclump.distributed.gathering import nearest_among, nearest_in_groups, select_among
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
 from unclump.objectives._base import Objective
@@ -27,6 +27,7 @@ class OfNeighbours(Objective):
     choices = ("k", "group_size", "distance", "neighbours")
     supports_weights = True
     supports_second_derivatives = True
+    vanishes = True
     distances: tuple[str, ...]
     logarithm = False
     """Whether the mean is that of the distances' logarithms."""
@@ -77,16 +78,17 @@ class OfNeighbours(Objective):
         left: Float[Tensor, "*sets n"] | float | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         points, numbers, r2 = self._search(x, others)
-        measured = measure(self._each(x), points, r2, distance=self.distance, after=self._after(numbers, others))
-        parts = self._parts(r2, others)
-        terms = self._of_rows(_part_of(self._term(measured.distance), parts)).squeeze(-1)
+        after, k, parts = self._after(numbers, others), self.k, self._parts(r2, others)
+        measured = measure(x if k == 1 else self._each(x), points, r2, distance=self.distance, after=after)
+        terms = self._term(measured.distance)
+        terms = (terms if parts is None else self._of_rows(_part_of(terms, parts))).squeeze(-1)
         if left is None:
             return terms, None
         slope = measured.slope / measured.distance if self.logarithm else measured.slope
-        slope = _part_of(slope * (self._each(left.unsqueeze(-1)) if isinstance(left, Tensor) else left), parts)
-        pushes = measured.vector.mul_(slope)  # of the points; the gradient is minus them
+        slope = slope * (left if isinstance(left, float) else self._each(left.unsqueeze(-1)))
+        pushes = measured.vector.mul_(slope if parts is None else _part_of(slope, parts))
         gradient = self._of_rows(pushes.neg())
-        of_others = -measured.sign
+        of_others = measured.side
         if others.against is not None:
             of_others = of_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
@@ -112,19 +114,25 @@ class OfNeighbours(Objective):
 
     def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """What is averaged, of the distance of every point to its nearest."""
-        return -torch.log(distance) if self.logarithm else -distance
+        return torch.log(distance).neg_() if self.logarithm else -distance
 
     def _search(
         self, x: Float[Tensor, "*sets n d"], others: Others
-    ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"]]:
-        """The k nearest of every point: where, their numbers through all ranks, -1 if fixed, and squared chords."""
+    ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"] | None]:
+        """The k nearest of every point: where, their numbers through all ranks, -1 if fixed, and squared chords.
+
+        The chords are None where `measure` needs none.
+        """
         self._check_others(others)
         if self.group_size is not None:
             return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size, mask=others.mask)
         if self.neighbours == "exact":
+            fixed, mask, fixed_mask, ranks = others.against, others.mask, others.against_mask, others.ranks
+            if self.k == ranks.size == 1:
+                needs_chords = self.distance == "geodesic"
+                return select_among(x, fixed=fixed, mask=mask, fixed_mask=fixed_mask, needs_chords=needs_chords)
             spare = 0 if self.k == 1 else 1
-            masks = {"mask": others.mask, "fixed_mask": others.against_mask}
-            return nearest_among(x, others.ranks, k=self.k, fixed=others.against, spare=spare, **masks)
+            return nearest_among(x, ranks, k=self.k, fixed=fixed, mask=mask, fixed_mask=fixed_mask, spare=spare)
         rows = torch.arange(len(x), device=x.device) if others.mask is None else others.mask.nonzero().squeeze(1)
         near, self.recall = faiss_search.nearest(x[rows])
         near = rows.new_zeros(len(x)).index_copy_(0, rows, rows[near])
@@ -162,7 +170,9 @@ class OfNeighbours(Objective):
         first, n = others.ranks.before, numbers.shape[-2] // self.k
         return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
 
-    def _parts(self, r2: Float[Tensor, "*sets nk 1"], others: Others) -> Float[Tensor, "*sets nk 1"] | float | None:
+    def _parts(
+        self, r2: Float[Tensor, "*sets nk 1"] | None, others: Others
+    ) -> Float[Tensor, "*sets nk 1"] | float | None:
         """The part of each of its nearest in the term of a point: the same for all that a mask leaves; None is one.
 
         In a group, a mask may leave a point without others: then its term is zero.
@@ -171,6 +181,7 @@ class OfNeighbours(Objective):
             return None
         if others.weight is None:
             return 1 / self.k
+        assert r2 is not None
         exists = (r2 != torch.inf).to(r2.dtype)
         return exists / self._each(self._of_rows(exists).clamp_min(1))
 

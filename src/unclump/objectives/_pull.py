@@ -13,6 +13,11 @@ class Pull(NamedTuple):
     """The gradient with respect to the embeddings, up to the scale; for `Sliced`, its coefficients on the circles."""
     scale: Float[Tensor, "*sets n 1"] | Float[Tensor, "*sets 1 1"] | None = None
 
+    def over(self, total: Float[Tensor, "*sets"] | float) -> "Pull":
+        """The gradient data of the objective divided by a total for each set; there must be a scale."""
+        assert self.scale is not None
+        return Pull(self.vectors, self.scale / (total[..., None, None] if isinstance(total, Tensor) else total))
+
     def times(self, factor: Float[Tensor, "*sets"]) -> "Pull":
         """The gradient data of the objective times a factor for each set."""
         by_set = factor[..., None, None]

@@ -72,14 +72,17 @@ def _fake_minus_mean(values: Tensor, kernel: str, d: int) -> Tensor:
 @register("minus_kernel_mean(Tensor values, str kernel, SymInt d) -> Tensor", _fake_minus_mean)
 def _minus_mean(values: Tensor, kernel: str, d: int) -> Tensor:
     """Values less the mean of the kernel on the sphere; an operator, since compilers cannot trace its quadrature."""
-    mean, limits = kernel_mean(kernel_by_name(kernel), d), torch.finfo(values.dtype)
+    mean = kernel_mean(kernel_by_name(kernel), d)
     if math.isinf(mean):
         raise ValueError(
             f"expected a kernel with a finite mean on the sphere in {d} dimensions, got {kernel}; "
             + (f"use s < {d - 1}" if isinstance(kernel_by_name(kernel), Riesz) else "use a smaller gamma")
             + ", or Energy, which needs no mean"
         )
-    return (values - min(mean, limits.max)).clamp(limits.min, limits.max)
+    if not kernel_by_name(kernel).may_overflow:
+        return values - mean
+    limits = torch.finfo(values.dtype)
+    return (values - min(mean, limits.max)).clamp_(limits.min, limits.max)
 
 
 def check_finite_self(kernel: Kernel) -> None:
@@ -103,7 +106,8 @@ def sums_among(
     """
     if type(kernel) is FramePotential and others.ranks.total + others.fixed > 2 * x.shape[-1]:
         return _sums_of_squared_cosines(x, others, left, needs_grad)
-    right = others.weight_with_fixed
+    is_mask = others.is_binary and others.ranks.size == 1
+    right = others.mask_with_fixed if is_mask else others.weight_with_fixed
     table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)
     sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
     for rank, (y, weight) in others.ranks.ring(x, others.weight):
@@ -157,6 +161,8 @@ def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor,
 
 def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
     """The sum of the weights of all pairs of a point and another or a fixed one."""
+    if others.is_binary:
+        return others.mass * (others.mass_with_fixed - 1)
     return others.mass * others.mass_with_fixed - others.power_sum(2)
 
 
@@ -169,6 +175,7 @@ class Energy(Objective):
 
     choices = ("kernel",)
     supports_weights = True
+    vanishes = True
 
     def __init__(self, kernel: Kernel = THOMSON, *, gather: Gather = False) -> None:
         super().__init__(gather=gather)
@@ -188,7 +195,7 @@ class Energy(Objective):
         pairs = pairs_among(others)
         value = total_among(sums, others) / pairs
         value = narrow(value, sums.dtype) if self.kernel.may_overflow else value
-        return value, None if pull is None else pull.times(torch.ones_like(value) / pairs)
+        return value, None if pull is None else pull.over(pairs)
 
     def terms(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None
@@ -196,7 +203,7 @@ class Energy(Objective):
         pairs = pairs_among(others)
         scale = others.mass / pairs
         if isinstance(pairs, Tensor) and isinstance(scale, Tensor):  # zero where there is no pair
-            scale = torch.where(pairs > 0, scale, 0).unsqueeze(-1)
+            scale = torch.where((pairs > 0) & (pairs < math.inf), scale, 0).unsqueeze(-1)
         weights = None if left is None else left * scale
         sums, pull = sums_among(x, self.kernel, others, weights, left is not None)
         return sums * scale, pull
@@ -222,7 +229,8 @@ class MMD(Energy):
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         value, pull = super().loss(x, others, draw, needs_grad)
-        return self._minus_mean(value, x), pull
+        value = self._minus_mean(value, x)
+        return value if others.too_few is None else value.masked_fill_(others.too_few, 0), pull
 
     def terms(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, left: Float[Tensor, "*sets n"] | None

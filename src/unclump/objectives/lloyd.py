@@ -182,6 +182,7 @@ class Lloyd(Objective):
             others.ranks.is_first(least.isinf())
             return value, Pull(torch.zeros_like(x))
         near, r2 = select_nearest(samples, table, mask=mask)
+        assert r2 is not None
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
         distance = measured.distance
         if others.ranks.size > 1:
@@ -190,13 +191,13 @@ class Lloyd(Objective):
         value = least.square().mean(dim=(-2, -1)) / 2
         if not needs_grad:
             return value, None
-        slope = measured.slope * measured.sign * least
+        slope = measured.slope * measured.side * least
         if others.against is not None or others.ranks.size > 1:
             is_nearest_here = others.ranks.is_first(distance == least) & (near >= others.fixed)
             slope, near = torch.where(is_nearest_here, slope, 0), (near - others.fixed).clamp_min(0)
         gradient = sum_rows(x.shape[-2], near.squeeze(-1), measured.vector.mul_(slope))
         assert others.scale is not None
-        return value, Pull(tangent(x, gradient), others.scale / samples.shape[-2])
+        return value, Pull(tangent(x, gradient), others.scale / -samples.shape[-2])
 
     def definition(
         self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"]

@@ -87,6 +87,9 @@ def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: s
     return objective.with_draw(x, circles, reduction=reduction)
 
 
+_SQUARED_TURNS = 2 / (2 * math.pi) ** 2  # converts half a squared angle in radians to squared turns
+
+
 class Sliced(Objective):
     """`sliced` of raw embeddings, with new random circles at every call.
 
@@ -108,7 +111,10 @@ class Sliced(Objective):
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_zero_rows = False
     supports_weights = True
+    vanishes = True
     rows_of_pull = -1
+    factor = 1.0
+    """Of the value, and of the gradient."""
 
     def __init__(
         self,
@@ -144,21 +150,20 @@ class Sliced(Objective):
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        count = len(draw) * self.count(others)
+        share = self.factor / (len(draw) * self.count(others))
+        share = share if isinstance(share, Tensor) else x.new_full(x.shape[:-2], share)
         if others.against is None and others.ranks.size == 1 and (others.weight is None or others.is_binary):
-            squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, needs_grad)
-            value = squares / (2 * count)
-            return value, Pull(vectors).times(torch.ones_like(value) / count) if needs_grad else None
+            squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, needs_grad, others.is_weighted)
+            return (squares * share).mul_(0.5), Pull(vectors, share[..., None, None]) if needs_grad else None
         along, gap, weight = self._gaps(x, others, draw)
         roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap
-        value = vector_norm(roots, dim=(-2, -1)).square_() / (2 * count)
+        value = vector_norm(roots, dim=(-2, -1)).square_().mul_(share).mul_(0.5)
         if not needs_grad:
             return value, None
         own = self._local_gaps(gap, others)
         weighted = own if others.weight is None or others.is_binary else others.weight.unsqueeze(-2) * own
         assert others.scale is not None
-        pull = Pull(coefficients(others.scale, along, weighted))
-        return value, pull.times(torch.ones_like(value) / count)
+        return value, Pull(coefficients(others.scale, along, weighted), share[..., None, None])
 
     def terms(
         self,
@@ -223,6 +228,7 @@ class SSW(Sliced):
     """
 
     choices = ("circles", "axis_aligned")
+    factor = _SQUARED_TURNS
 
     def __init__(
         self,
@@ -244,29 +250,13 @@ class SSW(Sliced):
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         value, pull = super().loss(x, others, draw, needs_grad)
         count = self.count(others)
-        cubes = count if others.is_binary else others.power_sum(3) + others.fixed_mass
-        return _to_squared_wasserstein(value, pull, cubes / count**3)
+        if others.is_binary:
+            return value + 1 / (12 * count**2), pull
+        return value + (others.power_sum(3) + others.fixed_mass) / (12 * count**3), pull
 
     terms = Objective.terms  # raises: a squared distance to the uniform distribution is not a mean over points
-
-
-_SQUARED_TURNS = 2 / (2 * math.pi) ** 2  # converts half a squared angle in radians to squared turns
 
 
 def _fused(x: Tensor, circles: Circles, factor: float, offset: float) -> tuple[Tensor, Pull | None] | None:
     fused = fused_distance(x, circles, factor=factor, offset=offset)
     return None if fused is None else (fused[0], Pull(fused[1]))
-
-
-def _to_squared_wasserstein(
-    value: Float[Tensor, "*sets"], pull: Pull | None, cubes: Float[Tensor, "*sets"] | float
-) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-    """The squared distance to the uniform distribution, in turns, from the objective `Sliced`, in radians.
-
-    Args:
-        value: The value of `Sliced`.
-        pull: Its gradient data.
-        cubes: The sum of the cubes of the normalised weights: 12 times the squared distance of even spacing to uniform.
-    """
-    pull = None if pull is None else pull.times(torch.full_like(value, _SQUARED_TURNS))
-    return value * _SQUARED_TURNS + cubes / 12, pull

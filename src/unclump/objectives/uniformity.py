@@ -92,6 +92,7 @@ class Uniformity(Objective):
     """
 
     supports_weights = True
+    vanishes = True
 
     def __init__(
         self, t: float = 2.0, *, kernel: Kernel | None = None, diagonal: bool = False, gather: Gather = False
@@ -130,7 +131,13 @@ class Uniformity(Objective):
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         sums, pull = sums_among(x, self.relative, others, None, needs_grad)
-        return self._log_mean(total_among(sums, others), pairs_among(others), others.power_sum(2), pull)
+        total, too_few = total_among(sums, others), others.too_few
+        if too_few is None:
+            return self._log_mean(total, pairs_among(others), others.power_sum(2), pull)
+        value, pull = self._log_mean(
+            total.masked_fill_(too_few, torch.inf), pairs_among(others), others.power_sum(2), pull
+        )
+        return value.masked_fill_(too_few, 0), pull
 
     def _log_mean(
         self, total: Float[Tensor, "*sets"], pairs: Tensor | float, itself: Tensor | float, pull: Pull | None
@@ -141,7 +148,7 @@ class Uniformity(Objective):
         """
         if self.diagonal:
             total, pairs = total + itself, pairs + itself
-        return torch.log(total / pairs) + self.log_self, None if pull is None else pull.times(1 / total)
+        return torch.log(total / pairs) + self.log_self, None if pull is None else pull.over(total)
 
     def _widen_if_sharp(self, x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
         """Convert to double precision if a sharp kernel may underflow in single precision for all pairs at once.

@@ -1,5 +1,6 @@
 """Blocks of pairs: which part of the matrix between two tables is in memory at once."""
 
+import math
 import os
 from collections.abc import Iterator
 from functools import cache
@@ -11,8 +12,7 @@ from torch import Tensor
 Block = tuple[slice, slice]
 
 _MAX_ENTRIES = 2**25  # of a block on a CPU: larger ones are not faster
-_MAX_WINDOWS = 16  # into which a row is divided to find maxima
-_WIDTH = 32  # the width of a window is a multiple of this
+_WIDTH = 32  # the width of the windows in which maxima are searched is a multiple of this
 _MEMORY_DIVISOR = 64  # a block takes at most 1/64 of the memory: an operation needs a few of them
 
 
@@ -72,22 +72,26 @@ def largest(
 ) -> tuple[Float[Tensor, "*sets n k"], Int[Tensor, "*sets n k"]]:
     """For every row, its largest entry and k - 1 others of the largest, and their columns; or of the smallest.
 
-    For k <= 2, columns are divided into groups of a few dozen, and the results are the maxima of the groups with the
-    largest maxima: taking a maximum is a fast pass over the block, while its position is searched only in these groups.
-    So the second largest entry is missed if it is in the same group as the largest.
+    For k <= 2, columns are divided into windows, and the results are the maxima of the windows with the largest maxima:
+    taking a maximum is a fast pass over the block, while its position is searched only in these windows. So the second
+    largest entry is missed if it is in the same window as the largest.
     """
     m = block.shape[-1]
-    width = _WIDTH * -(-m // (_WIDTH * _MAX_WINDOWS))
+    width = _WIDTH * max(1, round(math.sqrt(m) / _WIDTH))
     parts = -(-m // width)
-    if k > 2 or parts < 2 or (k == 2 and m % width != 0):  # otherwise the largest could be in two groups
+    if k > 2 or parts < 2 or (k == 2 and m % width != 0):  # otherwise the largest could be in two windows
         return block.topk(k, largest=not smallest)
-    extreme, locate, both = (torch.amin, torch.argmin, torch.min) if smallest else (torch.amax, torch.argmax, torch.max)
+    extreme, both = (torch.amin, torch.min) if smallest else (torch.amax, torch.max)
     step = (m - width) // (parts - 1)  # windows overlap a little if they do not fit exactly
-    windows = block.unfold(-1, m - (parts - 1) * step, step)  # (..., n, parts, width)
-    extremes = extreme(windows, dim=-2)
-    group = locate(extremes, dim=-1, keepdim=True)
+    windows = block.view(-1, m).unfold(1, m - (parts - 1) * step, step)  # (rows, parts, width)
+    extremes = extreme(windows, dim=2)
+    part = both(extremes, dim=1, keepdim=True)[1]
     if k == 2:
-        extremes.scatter_(-1, group, torch.inf if smallest else -torch.inf)
-        group = torch.cat([group, locate(extremes, dim=-1, keepdim=True)], dim=-1)
-    values, part = both(windows.gather(-1, group.unsqueeze(-2).expand(*windows.shape[:-1], k)), dim=-2)
-    return values, part.mul_(step).add_(group)
+        extremes.scatter_(1, part, torch.inf if smallest else -torch.inf)
+        part = torch.cat([part, both(extremes, dim=1, keepdim=True)[1]], dim=1)
+    rows = torch.arange(len(windows), device=block.device).unsqueeze(1)
+    values, column = both(windows[rows, part], dim=2)
+    column = torch.add(column, part, alpha=step)
+    return (
+        (values, column) if block.ndim == 2 else (values.view(*block.shape[:-1], k), column.view(*block.shape[:-1], k))
+    )

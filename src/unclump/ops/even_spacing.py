@@ -73,9 +73,9 @@ def coefficients(
     # Rows of zeros and masked rows have zero coordinates.
     precision = (largest * limits.eps).nan_to_num_().clamp_min_(16 / limits.max).mT
     radius = torch.maximum(torch.hypot(along[..., 0, :], along[..., 1, :]), precision)
-    p, q = (along / radius.unsqueeze(-2)).unbind(dim=-2)
-    turn = weight / radius
-    return torch.stack([(turn * q).neg_(), turn * p], dim=-2)
+    turned = (along / radius.unsqueeze(-2)).flip(-2)  # q and p
+    turned.mul_((weight / radius).unsqueeze(-2))[..., 0, :].neg_()
+    return turned
 
 
 def _fake_combine(coefficients: Tensor, circles: Tensor, d: int, scale: Tensor) -> Tensor:
@@ -112,14 +112,15 @@ def fused_distance(
 
 
 def _fake_squares(
-    x: Tensor, circles: Tensor, largest: Tensor, mask: Tensor | None, needs_grad: bool
+    x: Tensor, circles: Tensor, largest: Tensor, mask: Tensor | None, needs_grad: bool, is_weighted: bool = True
 ) -> tuple[Tensor, Tensor]:
     sets, n = x.shape[:-2], x.shape[-2]
     return x.new_empty(sets), x.new_empty((*sets, circles.shape[0], 2, n) if needs_grad else 0)
 
 
 @register(
-    "squares_of_gaps(Tensor x, Tensor circles, Tensor largest, Tensor? mask, bool needs_grad) -> (Tensor, Tensor)",
+    "squares_of_gaps(Tensor x, Tensor circles, Tensor largest, Tensor? mask, bool needs_grad, bool is_weighted=True) "
+    "-> (Tensor, Tensor)",
     _fake_squares,
 )
 def squares_of_gaps(
@@ -128,10 +129,12 @@ def squares_of_gaps(
     largest: Float[Tensor, "*sets n 1"],
     mask: Bool[Tensor, "*sets n"] | None,
     needs_grad: bool,
+    is_weighted: bool = True,
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"] | Float[Tensor, " 0"]]:
     """The sum of the squared `gaps` of the points that are not masked, and, if needed, their `coefficients`.
 
-    `largest` has the largest absolute entry of every point.
+    `largest` has the largest absolute entry of every point, and `is_weighted` is whether masked ones may be other than
+    zeros.
     """
     if has_triton(x, largest):
         from unclump.ops.triton import circles as kernels
@@ -139,7 +142,7 @@ def squares_of_gaps(
         squares, vectors = kernels.even_spacing(x, circles, largest, mask)
         return squares, vectors if needs_grad else x.new_empty(0)
     along = coordinates(x, circles)
-    if mask is not None:
+    if mask is not None and is_weighted:
         along = torch.where(mask[..., None, None, :], along, 0)
     gap = gaps(angles_of(along), mask)
     squares = vector_norm(gap, dim=(-2, -1)).square_()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 from torch.nn.functional import pad, softsign
@@ -43,7 +43,7 @@ def kernel_sum(
     y: Float[Tensor, "*sets m d"] | None = None,
     *,
     itself: int | None = None,
-    right: Float[Tensor, "*sets m"] | None = None,
+    right: Float[Tensor, "*sets m"] | Bool[Tensor, "*sets m"] | None = None,
     left: Float[Tensor, "*sets n"] | None = None,
     needs_grad: bool = True,
 ) -> tuple[Float[Tensor, "*sets n"], Float[Tensor, "*sets n d"] | None]:
@@ -56,7 +56,9 @@ def kernel_sum(
         itself: The row of `y` that is the first of `x`: pairs of a point with itself do not count, and those of two
             points that are both rows of `x` pull at both. It may lie before or beyond `y`, as the rows of another
             process do; None is beyond it, or the first where `y` is None.
-        right: The weights v of the others; None for ones.
+        right: The weights v of the others; None for ones. With a mask instead, all points and others that are False
+            for are left out: what is returned for such points is finite, and to be left out too. At least two points,
+            or one and another, must remain.
         left: The weights u of the sums; None for v where the points are among the others, or ones.
         needs_grad: Whether to compute the gradient of :math:`\sum_i u_i S_i`, up to parts normal to the sphere.
 
@@ -101,6 +103,13 @@ def _kernel_sum(
     shape = math.prod(x.shape[:-2]), x.shape[-2], x.shape[-2] if y is None else y.shape[-2]
     if 0 in shape:  # a process may have no rows
         return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
+    mask, is_whole = None, math.prod(shape) <= block_entries(x)
+    if right is not None and right.dtype == torch.bool:
+        is_bias = is_whole and left is None and kernel_by_name(kernel).exponential is not None
+        if is_bias and not has_native(x) and not has_triton(x):
+            mask, right = right, None  # a bias of minus infinity leaves others out
+        else:
+            right = right.to(x.dtype)
     tables = [table for table in (x, y, right, left) if table is not None]
     if has_native(*tables):
         code = loops.code_of(kernel_by_name(kernel), x.dtype)
@@ -115,43 +124,53 @@ def _kernel_sum(
             sums, gradient = kernels.kernel_sum(x, y, right, left, code, itself, needs_grad)
             return sums, x.new_empty(0) if gradient is None else gradient
     with exact_products(x.device):
-        pairs = _pairs(x, y, right, left, kernel_by_name(kernel), itself)
-        if math.prod(shape) <= block_entries(x):
-            sums, gradient = pairs.sum(needs_grad)
-        else:
-            sums, gradient = torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else None
-            for sets, *place in set_blocks(*shape, block_entries(x)):
-                part, force = pairs.block(sets, *place).sum(needs_grad)
-                here = (place[0],) if x.ndim == 2 else (sets, place[0])
-                sums[here] += part
-                if gradient is not None and force is not None:
-                    gradient[here] += force
+        pairs = _pairs(x, y, mask, right, left, kernel_by_name(kernel), itself)
+        sums, gradient = pairs.sum(needs_grad) if is_whole else _streamed(pairs, shape, needs_grad)
     if pairs.kernel.may_overflow:
         sums, gradient = narrow(sums, x.dtype), None if gradient is None else narrow(gradient, x.dtype)
     return sums, x.new_empty(0) if gradient is None else gradient
 
 
+def _streamed(pairs: "_Pairs", shape: tuple[int, int, int], needs_grad: bool) -> tuple[Tensor, Tensor | None]:
+    """The sums and the gradient block by block."""
+    x = pairs.x
+    sums, gradient = torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else None
+    for sets, *place in set_blocks(*shape, block_entries(x)):
+        part, force = pairs.block(sets, *place).sum(needs_grad)
+        here = (place[0],) if x.ndim == 2 else (sets, place[0])
+        sums[here] += part
+        if gradient is not None and force is not None:
+            gradient[here] += force
+    return sums, gradient
+
+
 def _pairs(
-    x: Tensor, y: Tensor | None, right: Tensor | None, left: Tensor | None, kernel: Kernel, itself: int
+    x: Tensor,
+    y: Tensor | None,
+    mask: Tensor | None,
+    right: Tensor | None,
+    left: Tensor | None,
+    kernel: Kernel,
+    itself: int,
 ) -> "_Pairs":
     """The points and the others, moved to the others' mean, with the weights of forces."""
-    table = x if y is None else y
+    table, d = x if y is None else y, x.shape[-1]
     mean = table.mean(dim=-2, keepdim=True)
-    there = table - mean
-    half = vector_norm(there, dim=-1, keepdim=True).square_().mul_(-0.5)
-    here, own = there, half
-    if y is not None:
-        here = x - mean
-        own = vector_norm(here, dim=-1, keepdim=True).square_().mul_(-0.5)
-    # Minus half the squared chord, -|a|^2 / 2 + <a, c> - |c|^2 / 2, as a product of longer vectors and a bias.
+    # The squared chord |a|^2 + |c|^2 - 2 <a, c> is minus twice a product of longer vectors, and a bias.
+    columns = table.new_empty((*table.shape[:-1], d + 1))
+    there = torch.sub(table, mean, out=columns[..., :d])
+    columns[..., d:].fill_(-0.5)
+    here, squares = there if y is None else x - mean, vector_norm(there, dim=-1, keepdim=True).square_()
+    own = squares if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
     rows = torch.cat([here, own], dim=-1)
-    columns = torch.cat([there, torch.ones_like(half)], dim=-1)
-    factors = _factors(x, table, right, left, itself)
     floor = None
     if not kernel.exponential:  # what the rounding of a product can make of coinciding points, also where all coincide
         eps = torch.finfo(x.dtype).eps
-        floor = (-2 * eps * half.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
-    return _Pairs(kernel, x, table, here, there, rows, columns, half, floor, right, factors, itself)
+        floor = (eps * squares.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
+    elif mask is not None:
+        squares = squares.masked_fill(~mask, math.inf)
+    factors = _factors(x, table, right, left, itself)
+    return _Pairs(kernel, x, table, here, there, rows, columns, squares, floor, right, factors, itself)
 
 
 def _factors(
@@ -163,15 +182,16 @@ def _factors(
         return [(0.5 if left is None else left / 2, right)]
     if left is None and n == m:
         return [(1.0 if right is None else right, right)]
+    if left is None:
+        halves = torch.full_like(table[..., :1], 0.5)
+        halves[..., itself : itself + n, :].fill_(1)  # pairs of two points pull at both
+        return [(1.0, halves) if right is None else (right[..., itself : itself + n, :], halves.mul_(right))]
     right = torch.ones_like(table[..., :1]) if right is None else right
     own = right[..., itself : itself + n, :]
-    around = (0, 0, itself, m - itself - n)  # others before and after
-    if left is None:
-        return [(own / 2, right + pad(own, around))]
-    return [(left / 2, right), (own / 2, pad(left, around))]
+    return [(left / 2, right), (own / 2, pad(left, (0, 0, itself, m - itself - n)))]
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class _Pairs:
     """Points and others; a block of their pairs is the same of fewer."""
 
@@ -182,7 +202,7 @@ class _Pairs:
     """The points, moved to the others' mean."""
     there: Tensor
     rows: Tensor
-    """Of which the product with `columns`, and the bias of each column, is minus half the squared chord."""
+    """Of which minus twice the product with `columns`, and the bias of each column, is the squared chord."""
     columns: Tensor
     bias: Tensor
     floor: Tensor | None
@@ -209,14 +229,14 @@ class _Pairs:
     def sum(self, needs_grad: bool) -> tuple[Float[Tensor, "*sets n 1"], Float[Tensor, "*sets n d"] | None]:
         """The sums of the rows over the columns, and the gradient by the rows. The nearest are added by themselves."""
         offset, scale = self.kernel.exponential or (0.0, 1.0)
-        bias = self.bias - offset / (2 * scale) if offset != 0 else self.bias
-        block = add_product(bias.mT, self.rows, self.columns.mT, beta=-2 * scale, alpha=-2 * scale)
+        bias = self.bias + offset / scale if offset != 0 else self.bias
+        block = add_product(bias.mT, self.rows, self.columns.mT, beta=scale, alpha=-2 * scale)
         opposite = None
         if self.kernel.exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
             fill_diagonal(block, self.itself, -math.inf)
             near = largest(block, 1)[1]
             vector, r2 = self._measure(near)
-            value = slope = torch.exp(scale * r2 + offset)
+            value = slope = r2.mul_(scale).add_(offset).exp_()
             values = slopes = block.exp_().scatter_(-1, near, 0.0)
         else:
             fill_diagonal(block, self.itself, math.inf)
@@ -252,13 +272,14 @@ class _Pairs:
 
         Rows that coincide are taken to be `apart`, and pushed by different amounts: a whole clump comes apart at once.
         """
-        x, taken = self.x, apart(self.x.dtype)
+        x, n = self.x, self.x.shape[-2]
         vector = x - take_rows(self.y, near.squeeze(-1))
         chord = vector_norm(vector, dim=-1, keepdim=True)
         coincide = chord <= torch.finfo(x.dtype).eps
-        numbers = torch.arange(self.itself, self.itself + x.shape[-2], dtype=x.dtype, device=x.device).unsqueeze(-1)
-        push_aside(vector, x, softsign(numbers - near).mul_(coincide * taken))
-        return vector, chord.masked_fill_(coincide, taken).square_()
+        chord.masked_fill_(coincide, apart(x.dtype))
+        numbers = torch.arange(self.itself, self.itself + n, dtype=x.dtype, device=x.device)
+        push_aside(vector, x, softsign(numbers.unsqueeze(-1) - near).mul_(chord * coincide))
+        return vector, chord.square_()
 
     def _force(
         self, slopes: Tensor, total: Tensor, slope: Tensor, vector: Tensor, near: Tensor, opposite: Tensor | None,

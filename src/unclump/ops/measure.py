@@ -4,7 +4,7 @@ The other points are selected without gradient; only the distances to them are d
 """
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,62 +14,66 @@ from torch.linalg import vector_norm
 from unclump._precision import apart, push_aside
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """Distances between points and one other each, and the derivatives by both."""
 
     distance: Float[Tensor, "*sets n 1"]
     vector: Float[Tensor, "*sets n d"]
     slope: Float[Tensor, "*sets n 1"] | float
     """The derivative of the distance by the point is `slope * vector`, up to a part that is normal to the sphere."""
-    sign: Float[Tensor, "*sets n 1"] | float
-    """The derivative by the other point is `sign` times that by the point."""
+    side: Float[Tensor, "*sets n 1"] | float
+    """The derivative by the other point is minus `side` times that by the point."""
 
 
 def measure(
     x: Float[Tensor, "*sets n d"],
     others: Float[Tensor, "*sets n d"],
-    r2: Float[Tensor, "*sets n 1"],
+    r2: Float[Tensor, "*sets n 1"] | None,
     *,
     distance: str,
     after: Int[Tensor, "*sets n 1"] | None = None,
 ) -> Measured:
     r"""The distances between points of the sphere and one other each.
 
-    .. math:: r = \lVert x - y \rVert, \quad s = \lVert x + y \rVert, \quad \theta = 2 \operatorname{atan2}(r, s),
-        \quad \nabla_x r = \frac{x - y}{r}, \quad \nabla_x \theta = \frac{2 (x - y)}{r s} \simeq -\frac{2 (x + y)}{r s}
+    .. math:: r = \lVert x - y \rVert, \quad \cos \theta = 1 - r^2 / 2, \quad \sin \theta = r \sqrt{1 - r^2 / 4},
+        \quad \nabla_x r = \frac{x - y}{r}, \quad \nabla_x \theta = \frac{x - y}{\sin \theta}
+        \simeq -\frac{x + y}{\sin \theta}
 
-    The last two differ by a multiple of x, which is normal to the sphere. Of x - y and x + y the shorter one is taken:
-    it keeps its digits from coinciding points to antipodes, and the other's length follows from r^2 + s^2 = 4.
+    The last two differ by a multiple of x, which is normal to the sphere. Of x - y and x + y the shorter one is taken,
+    which keeps its digits from coinciding points to antipodes; the angle between x and -y has the same sine and minus
+    the cosine.
 
     Args:
         x: Points.
         others: The other of each.
         r2: The squared chords between them, as far as a product can tell; NaN where there is a NaN among all others.
+            None for chords if such others are those measured.
         distance: "chordal", "geodesic" or "squared".
         after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, the
             later to one side and the earlier to the other; without it they stay where they are.
     """
     if distance == "geodesic":
-        far = r2 > 2
-        sign = torch.where(far, x.new_ones(()), -1)
-        vector = torch.addcmul(x, others, sign)
+        assert r2 is not None
+        cosine = 2 - r2  # twice, roughly: its sign counts
+        side = torch.copysign(x.new_ones(()), cosine)
+        vector = torch.addcmul(x, others, side, value=-1)
         short = vector_norm(vector, dim=-1, keepdim=True)
         if after is not None:
-            _take_apart(vector, x, short, (short + far) == 0, after)
-        long = (4 - short.square()).sqrt_()
-        angle = torch.atan2(short, long).mul_(2)
-        # Zero over zero: of a point and itself, or its antipode.
-        slope = (-2 * sign / (short * long)).masked_fill_(short == 0, 0)
-        turn = torch.where(far, math.pi - angle, angle).masked_fill_(r2.isnan(), math.nan)
-        return Measured(turn, vector, slope, sign)
+            _take_apart(vector, x, short, short == side - 1, after)
+        q = short.square()
+        # At least as large as the root of the smallest square: the slope times the vector is at most one.
+        sine = torch.rsub(q, 1, alpha=0.25).sqrt_().mul_(short).clamp_min_(apart(x.dtype) ** 3)
+        angle = torch.atan2(sine, torch.copysign(torch.rsub(q, 1, alpha=0.5), cosine))
+        return Measured(angle.masked_fill_(r2.isnan(), math.nan), vector, side / sine, side)
     vector = x - others
-    chord = vector_norm(vector, dim=-1, keepdim=True).masked_fill_(r2.isnan(), math.nan)
+    chord = vector_norm(vector, dim=-1, keepdim=True)
+    if r2 is not None:
+        chord.masked_fill_(r2.isnan(), math.nan)
     if after is not None:
         _take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
-        return Measured(chord.square_(), vector, 2.0, -1.0)
-    return Measured(chord, vector, chord.reciprocal(), -1.0)
+        return Measured(chord.square_(), vector, 2.0, 1.0)
+    return Measured(chord, vector, chord.reciprocal(), 1.0)
 
 
 def _take_apart(
@@ -80,6 +84,5 @@ def _take_apart(
     after: Int[Tensor, "*sets n 1"],
 ) -> None:
     """Make, in place, the vectors between points that coincide `apart` long."""
-    taken = apart(x.dtype)
-    push_aside(vector, x, torch.copysign(coincide * taken, after))
-    length.masked_fill_(coincide, taken)
+    length.masked_fill_(coincide, apart(x.dtype))
+    push_aside(vector, x, torch.copysign(length * coincide, after))

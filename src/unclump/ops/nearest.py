@@ -66,12 +66,16 @@ def select_nearest(
     *,
     mask: Bool[Tensor, "*sets m"] | None = None,
     itself: int | None = None,
-) -> tuple[Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"]]:
+    needs_chords: bool = True,
+) -> tuple[Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"] | None]:
     """The row number of the nearest other of every point, and the squared chord, as far as a product can tell.
 
-    For who measures it anyway. The arguments are those of `nearest`, with one leading dimension or none.
+    For who measures it anyway. The arguments are those of `nearest`, with one leading dimension or none. Unless they
+    are needed, there may be no chords; then others with a NaN, if there are any, are the nearest of all points.
     """
     offset = (0 if y is None else y.shape[-2]) if itself is None else itself
+    if not needs_chords and not torch.compiler.is_compiling() and _takes_product(x, x if y is None else y):
+        return _by_product(x, y, mask, offset)[0], None
     index, r2 = _select_nearest(x.detach(), None if y is None else y.detach(), mask, offset)
     return index, r2
 
@@ -130,22 +134,35 @@ def _fake_select(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) 
 
 @register("select_nearest(Tensor x, Tensor? y, Tensor? mask, SymInt itself) -> (Tensor, Tensor)", _fake_select)
 def _select_nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor]:
-    table = x if y is None else y
-    if has_native(x, table) or has_triton(x, table) or not _fits(x, table) or table.shape[-2] == 0:
+    if not _takes_product(x, x if y is None else y):
         return _nearest(x, y, mask, 1, itself, 1)  # type: ignore[no-any-return]
+    index, best, here, squares = _by_product(x, y, mask, itself)
+    own = squares.mT if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
+    return index, torch.sub(own, best, alpha=2)
+
+
+def _takes_product(x: Tensor, table: Tensor) -> bool:
+    """Whether torch selects, by one product: neither loops nor kernels do, and a block holds all pairs."""
+    return not has_native(x, table) and not has_triton(x, table) and table.shape[-2] > 0 and _fits(x, table)
+
+
+def _by_product(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The row number of the nearest other of every point, its score, the points moved to the mean, and squared norms.
+
+    Others with a NaN are the nearest of all.
+    """
     with exact_products(x.device):
-        mean = table.mean(dim=-2, keepdim=True).nan_to_num_()  # rows with a NaN remain the only ones: all select them
+        mean = (x if y is None else y).mean(dim=-2, keepdim=True).nan_to_num_()  # others without a NaN remain so
         here, there, squares = _centred(x, y, mean)
         scores = add_product(_unless_masked(squares, mask), here, there.mT, beta=-0.5)
-        fill_diagonal(scores, itself, -math.inf)
-        best, index = largest(scores, 1)
-        own = squares.mT if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
-        return index, torch.sub(own, best, alpha=2)
+    fill_diagonal(scores, itself, -math.inf)
+    best, index = largest(scores, 1)
+    return index, best, here, squares
 
 
 def _fits(x: Tensor, table: Tensor) -> bool:
     """Whether a block holds all pairs."""
-    return table.shape[-2] * math.prod(x.shape[:-1]) <= block_entries(x)
+    return x.numel() // x.shape[-1] * table.shape[-2] <= block_entries(x)
 
 
 def _centred(

@@ -49,8 +49,7 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
 
         return kernels.project(x)
     # Divided by their largest entry, rows have norms between one and the root of d; by infinity, those of zeros.
-    scale = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
-    scale.masked_fill_(scale == 0, math.inf)
+    scale = torch.threshold_(x.abs().amax(dim=-1, keepdim=True), 0.0, math.inf)
     y = x / scale
     norm = vector_norm(y, dim=-1, keepdim=True).clamp_min_(1)
     y /= norm
