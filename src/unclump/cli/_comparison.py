@@ -42,11 +42,10 @@ class Change:
 
 def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
     """Measure a table; the angles of a large table are those of a fixed random sample of rows, under a bar."""
-    sampled = _sample_size(*x.shape)
-    if sampled == len(x):
+    if len(x) <= _MAX_ROWS:
         nearest = nearest_angles(x)
     else:
-        rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[:sampled]
+        rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: _sample_size(*x.shape)]
         found = search(project(x), rows, progress=progress)[:, 0]
         nearest = angle(*(project(x[index].double()) for index in (rows, found)))
     return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), spherical_variance(x))
