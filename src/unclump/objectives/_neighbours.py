@@ -86,14 +86,17 @@ class OfNeighbours(Objective):
             return terms, None
         slope = measured.slope / measured.distance if self.logarithm else measured.slope
         slope = slope * (left if isinstance(left, float) else self._each(left.unsqueeze(-1)))
-        pushes = measured.vector.mul_(slope if parts is None else _part_of(slope, parts))
-        gradient = self._of_rows(pushes.neg())
+        slope = slope if parts is None else _part_of(slope, parts)
         of_others = measured.side
         if others.against is not None:
             of_others = of_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
             numbers = numbers.clamp_min(0)
         if isinstance(of_others, Tensor):
-            pushes.mul_(of_others)
+            gradient, pushes = measured.vector * -slope, measured.vector.mul_(slope * of_others)
+        else:
+            pushes = measured.vector.mul_(slope)
+            gradient = pushes.neg()
+        gradient = self._of_rows(gradient)
         gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), pushes)
         return terms, Pull(tangent(x, gradient), others.scale)
 
