@@ -39,7 +39,7 @@ def degrees(points):
 
 def table(rows):
     head = "| n | this catalogue | published | difference | published by |\n| ---: | ---: | ---: | ---: | --- |"
-    return "\n".join([head, *rows])
+    return "\n".join([head, *rows]) if rows else "None."
 
 
 def page():
