@@ -59,8 +59,10 @@ def push_aside(
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    smallest, axis = x[..., :8].abs().min(dim=-1, keepdim=True)
-    vector.scatter_add_(-1, axis, by / smallest.acos_().sin_())
+    first = x[..., :8]
+    smallest, axis = first.square().min(dim=-1, keepdim=True)
+    is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # a scatter_add_ is not deterministic on a GPU
+    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
 
 
 _NO_CHANGE = nullcontext()
