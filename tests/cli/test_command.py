@@ -42,6 +42,20 @@ READERS = {
 }
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--time-limit", "0.5"], "searching for 15 points in 3 dimensions: ends after 0.5 s\n"),
+        (["--time-limit", "0.5", "--quiet"], ""),
+        (["--restarts", "1", "--lines"], "searching for 15 lines in 3 dimensions: may take minutes; --time-limit"),
+    ],
+)
+def test_a_search_without_a_terminal_says_that_it_searches(options, said, monkeypatch, capsys):
+    monkeypatch.setattr(code, "_PATIENCE", 0.0)
+    assert main(["code", "15", "3", *options]) == 0
+    assert capsys.readouterr().err.startswith(said) if said else capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("suffix", READERS)
 def test_points_are_written_with_all_their_digits(suffix, tmp_path, capsys):
     path = tmp_path / f"code.{suffix}"

@@ -5,6 +5,7 @@ import io
 import json
 import math
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ EXAMPLES = """examples:
   unclump code 20 3 --lines                  lines through the origin, for which x and -x are one
 """
 _FORMATS = (".npy", ".csv", ".json")
+_PATIENCE = 2.0  # seconds of silence, where there is no terminal for a bar
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -73,18 +75,31 @@ def _find(args: argparse.Namespace) -> "Code":
     init = args.init
     if init is not None and init.endswith(".npy"):
         init = np.load(init, allow_pickle=False)
-    return spherical_code(
-        args.n,
-        args.d,
-        restarts=args.restarts,
-        seed=args.seed,
-        time_limit=args.time_limit,
-        init=init,
-        kernel=Riesz(s=1.0) if args.thomson else None,
-        fresh=args.fresh or args.improve,
-        antipodal=args.lines,
-        progress=not args.quiet and sys.stderr.isatty(),
-    )
+    has_bar = not args.quiet and sys.stderr.isatty()
+    notice = threading.Timer(_PATIENCE, _say_searching, [args])
+    if not args.quiet and not has_bar:
+        notice.start()
+    try:
+        return spherical_code(
+            args.n,
+            args.d,
+            restarts=args.restarts,
+            seed=args.seed,
+            time_limit=args.time_limit,
+            init=init,
+            kernel=Riesz(s=1.0) if args.thomson else None,
+            fresh=args.fresh or args.improve,
+            antipodal=args.lines,
+            progress=has_bar,
+        )
+    finally:
+        notice.cancel()
+
+
+def _say_searching(args: argparse.Namespace) -> None:
+    end = f"ends after {args.time_limit:g} s" if args.time_limit else "may take minutes; --time-limit SECONDS bounds it"
+    what = f"{args.n} {'lines' if args.lines else 'points'} in {args.d} dimensions"
+    print(f"searching for {what}: {end}", file=sys.stderr)
 
 
 def _check_output(path: Path | None) -> None:
