@@ -2,19 +2,15 @@
 
 import importlib
 import json
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib")
 
-ROOT = Path(__file__).parents[2]
-
 
 @pytest.fixture
 def complete(monkeypatch, tmp_path):
     """complete(name, run, *options): summary, findings by their first words, and figures, of made-up runs."""
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
     common = importlib.import_module("_common")
     figures = []
     monkeypatch.setattr(common.Results, "figure", lambda self, figure, suffix="": figures.append(figure))
@@ -93,8 +89,7 @@ def test_progress_of_two_is_needed_too(complete, gain):
     assert verdict(findings, "only MM and KoLeo") == ("confirmed" if gain > 1 else "refuted")
 
 
-def test_the_numbers_of_starts_of_all_rows_are_told(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+def test_the_numbers_of_starts_of_all_rows_are_told():
     rows = {f"row {n}": {"min_degrees": {"mean": float(n), "n": n}} for n in (5, 3)}
     text, starts = importlib.import_module("_choosing").best(rows, "min_degrees", "°")
     assert (text, starts) == ("row 5 5.00°, row 3 3.00°", "3 to 5")

@@ -27,11 +27,6 @@ for name in {NAMES!r}:
 """
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
     """Where all quick runs wrote their files: one process for all, without the shape checker, once a session."""

@@ -20,11 +20,6 @@ FOLDER = Path(__file__).parents[2] / "experiments"
 COLOURS = {"n01": (250, 10, 10), "n02": (10, 250, 10), "n03": (10, 10, 250)}
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
 @pytest.fixture
 def read(tmp_path):
     module = importlib.import_module("_images")

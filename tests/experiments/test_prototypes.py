@@ -19,11 +19,6 @@ pytestmark = pytest.mark.deep
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-
-
 def module(name):
     return importlib.import_module(name)
 

@@ -2,13 +2,11 @@
 
 import importlib
 import json
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("matplotlib")
 
-ROOT = Path(__file__).parents[2]
 RATES = [0.0001, 0.001, 0.01, 0.1]
 BEST = {("clumped", "KoLeo"): 0.01, ("clumped", "Lloyd 512"): 0.001, ("uniform", "KoLeo"): 0.1}
 
@@ -16,7 +14,6 @@ BEST = {("clumped", "KoLeo"): 0.01, ("clumped", "Lloyd 512"): 0.001, ("uniform",
 @pytest.fixture
 def experiment(monkeypatch, tmp_path):
     """main() with made-up runs, whose measures fall with the distance to the best rate; and what ran."""
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
     synthetic = importlib.import_module("synthetic")
     ran = []
 

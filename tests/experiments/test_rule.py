@@ -16,11 +16,6 @@ CLEAR, LOST = [1.0, 1.1, 0.9, 1.05, 0.95], [-1.0, -1.1, -0.9, -1.05, -0.95]
 VAGUE = [3.0, -1.0, 2.0, -2.0, 1.0]
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-
-
 @pytest.fixture
 def rule():
     return importlib.import_module("_verdicts")

@@ -3,7 +3,6 @@
 import importlib
 import json
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,13 +10,6 @@ import torch
 import unclump as uc
 
 pytest.importorskip("matplotlib")
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
 
 
 @pytest.fixture

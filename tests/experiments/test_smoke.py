@@ -38,11 +38,6 @@ SMALLEST = {
 NEEDS = {"prototypes": ["PIL"], "translation": ["sentencepiece", "sacrebleu"]}
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
 DEEP = {"repair"}  # which starts `unclump repair`, and that compares all methods: tests/cli/test_repair.py has it
 
 

@@ -2,7 +2,6 @@
 
 import importlib
 import statistics
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -14,11 +13,6 @@ pytestmark = pytest.mark.deep
 DIMENSIONS = [50, 100, 200]
 TAKES = {"set": 4.0, "frozen": 7.0, "end": 700.0, "backbone": 700.0}  # seconds
 ENDS = ["MM squared", "MHE RBF", "random"]
-
-
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
 
 
 def module(name):

@@ -13,11 +13,6 @@ pytest.importorskip("matplotlib")
 FOLDER = Path(__file__).parents[2] / "experiments"
 
 
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-
-
 @pytest.fixture
 def report():
     return importlib.import_module("_weights_report")

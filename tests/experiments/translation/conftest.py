@@ -1,18 +1,9 @@
 """The experiment's parts, a tiny corpus, and trainings of it."""
 
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("sentencepiece")
 pytest.importorskip("sacrebleu")
-
-EXPERIMENTS = Path(__file__).parents[3] / "experiments"
-
-
-@pytest.fixture(autouse=True)
-def _among_the_experiments(monkeypatch):
-    monkeypatch.syspath_prepend(str(EXPERIMENTS))
 
 
 @pytest.fixture
