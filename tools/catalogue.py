@@ -8,8 +8,9 @@
 Each argument is a dimension and a range of sizes. A round visits every size once, those without an entry first, for the
 given number of seconds: half of it for a search from scratch, with the number of the round as seed, half for searches
 from the code that is there, from the one with a point more, less a point, and from the one with a point less, with a
-point in its deepest hole. Every improvement is saved at once, so that the program can be stopped and started again at
-any time. After every round a code that is worse than the one with a point more is replaced by that one less a point,
+point in its deepest hole. A visit that improved a code is followed by another, up to two, each of twice the time and
+with a seed a thousand higher. Every improvement is saved at once, so that the program can be stopped and started again
+at any time. After every round a code that is worse than the one with a point more is replaced by that one less a point,
 and one that is worse than that of the same size in a dimension less by that one. Codes in closed form need no entry.
 With --restarts a visit is a search from scratch with as many restarts instead, on any machine the same. With --words a
 round searches every dimension for the given time among the words of coding theory. With --lines, all of this but words
@@ -37,9 +38,10 @@ from unclump.codes.search.words import cosines, spaces, union_of_orbits
 from unclump.dispersion.placing import place
 
 _ALMOST = 0.95  # of a size: so many points are a start for it
+_GAIN = 1e-8  # degrees that make another visit worth its time
 
 
-def main() -> None:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sizes", nargs="*", metavar="D:FIRST-LAST", help="a dimension and the sizes to visit")
     parser.add_argument("--lines", action="store_true", help="lines through the origin instead of points")
@@ -51,6 +53,11 @@ def main() -> None:
     parser.add_argument("--restarts", type=int, help="of a search from scratch, instead of a time limit")
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--first-round", type=int, default=0, help="its number, the seed of its searches")
+    return parser
+
+
+def main() -> None:
+    parser = make_parser()
     chosen = parser.parse_args()
     if bool(chosen.sizes) == bool(chosen.merge) or (chosen.words and chosen.lines):
         parser.error("expected sizes or --merge, and words of points alone")
@@ -63,10 +70,10 @@ def main() -> None:
             codes.search_words(d, sorted(n for dimension, n in sizes if dimension == d), number, chosen.time_limit)
         for d, n in sorted([] if chosen.words else sizes, key=lambda size: codes.is_shipped(*size)):
             if chosen.restarts is None:
-                codes.visit(n, d, number, chosen.time_limit)
+                codes.visit_while_better(n, d, number, chosen.time_limit)
             else:
                 points = codes.solve(n, d, seed=number, restarts=chosen.restarts)
-                codes.keep(points, number, f"--fresh --seed {number} --restarts {chosen.restarts}")
+                codes.keep(points, number, codes.fresh(n, d, f"--seed {number} --restarts {chosen.restarts}"))
         for d in sorted({d for d, _ in sizes}):
             of_dimension = sorted(n for dimension, n in sizes if dimension == d)
             for n in of_dimension:
@@ -106,6 +113,14 @@ class Codes:
     def solve(self, n: int, d: int, **options: Any) -> np.ndarray:
         return solve(n, d, target=self.bound(n, d).angle, antipodal=self.antipodal, **options).points
 
+    def visit_while_better(self, n: int, d: int, seed: int, seconds: float) -> None:
+        """Where one visit improves a code, the entry was weak, and another is likely to."""
+        for turn in range(3):
+            before = self.angle(n, d)
+            self.visit(n, d, seed + 1000 * turn, seconds * 2**turn)
+            if math.degrees(self.angle(n, d) - before) < _GAIN:
+                break
+
     def visit(self, n: int, d: int, seed: int, seconds: float) -> None:
         """Search from scratch, then from what is known."""
         end = time.monotonic() + seconds
@@ -113,7 +128,7 @@ class Codes:
             points = self.solve(n, d, seed=seed, time_limit=seconds / 2)
         else:
             points = search(n, d, seed=seed, target=self.bound(n, d).angle, time_limit=seconds / 2)[0].points
-        self.keep(points, seed, f"--fresh --seed {seed} --time-limit {seconds / 2:g}")
+        self.keep(points, seed, self.fresh(n, d, f"--seed {seed} --time-limit {seconds / 2:g}"))
         generator, turn = np.random.default_rng([seed, n, d]), 0
         more, less = self.known(n + 1, d), self.known(n - 1, d)
         while time.monotonic() < end:
@@ -125,8 +140,7 @@ class Codes:
                 start = np.vstack([less, place(1, others, generator=torch.Generator().manual_seed(seed + turn))])
             remaining = max(0.1, end - time.monotonic())
             points = self.solve(n, d, init=start, restarts=1, seed=seed + turn, time_limit=remaining)
-            how = "--fresh, and moves from it and its neighbours"
-            self.keep(points, seed, f"{how} --seed {seed} --time-limit {seconds:g}")
+            self.keep(points, seed, self.visited(n, d, f"--first-round {seed} --time-limit {seconds:g}"))
             turn += 1
 
     def search_words(self, d: int, sizes: list[int], seed: int, seconds: float) -> None:
@@ -144,16 +158,16 @@ class Codes:
             points = union_of_orbits(words, cosine, math.ceil(_ALMOST * worse[0]), generator)
             if points is None or len(points) < _ALMOST * worse[0]:
                 continue
-            how = f"from {len(points)} {words.name} with the cosine {cosine:.6g}"
+            how = f"--words --first-round {seed} --time-limit {seconds:g}"
             for n in worse:
                 if n <= len(points):
-                    self.keep(points[generator.permutation(len(points))[:n]], seed, f"{how} --words --seed {seed}")
+                    self.keep(points[generator.permutation(len(points))[:n]], seed, self.visited(n, d, how))
             n, start = worse[0], points[: worse[0]]
             if len(start) < n:
                 holes = place(n - len(start), start, generator=torch.Generator().manual_seed(seed))
                 start = np.vstack([start, holes])
             moved = self.solve(n, d, init=start, restarts=1, seed=seed, time_limit=2.0)
-            self.keep(moved, seed, f"{how}, and moves from it --words --seed {seed}")
+            self.keep(moved, seed, self.visited(n, d, how))
             angles = {n: self.angle(n, d) for n in sizes}
 
     def merge(self, folder: Path) -> None:
@@ -175,7 +189,7 @@ class Codes:
         if lower is None or catalogue.angle_of(lower, antipodal=self.antipodal) <= self.angle(n, d) + 1e-13:
             return
         points = self.solve(n, d, init=np.pad(lower, ((0, 0), (0, 1))), restarts=1, time_limit=1.0)
-        self.keep(points, 0, f"from {d - 1} dimensions --seed 0 --time-limit 1")
+        self.keep(points, 0, self.visited(n, d, "--restarts 1"))
 
     def leave_out(self, n: int, d: int) -> None:
         """Where the code of one point more is better than what is there: it less a point, searched on for a second."""
@@ -185,13 +199,20 @@ class Codes:
         if current is not None and catalogue.angle_of(more, antipodal=self.antipodal) <= current.record.angle + 1e-13:
             return
         points = self.solve(n, d, init=more[1:].copy(), restarts=1, time_limit=1.0)
-        self.keep(points, 0, f"from {n + 1} {self.things} less one --seed 0 --time-limit 1")
+        self.keep(points, 0, self.visited(n, d, "--restarts 1"))
 
-    def keep(self, points: np.ndarray, seed: int, how: str) -> None:
+    def fresh(self, n: int, d: int, options: str) -> str:
+        """The command of a search from scratch."""
+        return f"unclump code {n} {d}{' --lines' if self.antipodal else ''} --fresh {options}"
+
+    def visited(self, n: int, d: int, options: str) -> str:
+        """The command of this program, which starts from what the catalogue has."""
+        return f"python tools/catalogue.py {d}:{n}{' --lines' if self.antipodal else ''} {options}"
+
+    def keep(self, points: np.ndarray, seed: int, command: str) -> None:
         """Save the points if they are better than what is there."""
         n, d = points.shape
         angle, bound = catalogue.angle_of(points, antipodal=self.antipodal), self.bound(n, d)
-        command = f"unclump code {n} {d} {'--lines ' if self.antipodal else ''}{how}"
         self.save(points, catalogue.Record(angle, bound.angle, bound.name, seed, command, catalogue.today()))
 
     def save(self, points: np.ndarray, record: catalogue.Record) -> None:
@@ -200,8 +221,8 @@ class Codes:
         if catalogue.save_if_better(catalogue.SHIPPED, points, record, antipodal=self.antipodal):
             gain = f", {math.degrees(record.angle - before):+.3g}" if before else ""
             moment, degrees = time.strftime("%Y-%m-%d %H:%M"), math.degrees(record.angle)
-            how = record.command.removeprefix(f"unclump code {n} {d} ")
-            print(f"{moment}  {n} {self.things} in {d} dimensions: {degrees:.12f} degrees{gain}, {how}", flush=True)
+            found = f"{n} {self.things} in {d} dimensions: {degrees:.12f} degrees{gain}"
+            print(f"{moment}  {found}, {record.command}", flush=True)
 
     @property
     def things(self) -> str:

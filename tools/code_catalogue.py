@@ -19,8 +19,10 @@ INTRODUCTION = """# The catalogue
 Written by `python tools/code_catalogue.py` from the coordinates that the package ships. The columns: the smallest
 angle, and the most that it could be, both in degrees; the pairs in contact; the rattlers, which nothing holds in place;
 the symmetry group of the other points, in three dimensions by its name; the day the entry was last improved, if it was
-noted; and the command that found it, which may end at another code on other machines and versions. Sizes with a
-[closed form](codes.md) need no entry, and are not listed. `unclump code N D --improve` searches for better codes."""
+noted; and the command that found it, which may end at another code on other machines and versions: options of
+`unclump code N D`, or `tools/catalogue.py`, which starts from the codes that are there, of the size and its neighbours.
+Sizes with a [closed form](codes.md) need no entry, and are not listed. `unclump code N D --improve` searches for better
+codes."""
 
 HEAD = """| n | angle | upper bound | contacts | rattlers | symmetry | improved | command |
 | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |"""
@@ -32,8 +34,15 @@ def row(n, d, record):
     return (
         f"| {n} | {math.degrees(code.min_angle):.9f} | {math.degrees(code.upper_bound):.6f} "
         f"| {len(code.contacts.pairs)} | {len(code.contacts.rattlers)} | {group} | {record.improved} "
-        f"| `{record.command.removeprefix(f'unclump code {n} {d} ')}` |"
+        f"| {shorten(record.command, n, d)} |"
     )
+
+
+def shorten(command, n, d):
+    """Without what the row says; a description is no code."""
+    if command.startswith("no single command"):
+        return command
+    return f"`{command.removeprefix(f'unclump code {n} {d} ').removeprefix('python ')}`"
 
 
 def page():
