@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from unclump.codes.search.effort import effort, polish_cost
 from unclump.codes.search.groups import Group
 from unclump.codes.search.loops import Flag, Points, anneal_orbits, polish, smallest_squared_chord
 from unclump.codes.search.moves import lines_into_holes, shake
 from unclump.codes.search.orbit_moves import promising_orbits
 from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.pool import Candidate
-from unclump.codes.search.restart import CHEAP, TARGET_TOLERANCE, effort, polish_cost
+from unclump.codes.search.restart import CHEAP, TARGET_TOLERANCE
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 
 _SHARPEST, _ITERATIONS, _TOLERANCE = 2048.0, 50, 1e-3

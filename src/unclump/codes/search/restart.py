@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from unclump.codes.search.effort import effort, polish_cost
 from unclump.codes.search.loops import (
     Flag,
     Points,
@@ -49,30 +50,6 @@ _OVERLAP_PATIENCE = 5  # moves without improvement, relative to those of the ang
 _ALMOST, _FEW_VARIANTS = 1 - 5e-5, 20  # of the best angle: one of so many variants may be better
 _VARIANTS = 4e8  # operations for all variants of a code
 _SYMMETRIC_PATIENCE = 40
-
-
-@dataclass(frozen=True)
-class Effort:
-    """The work of a restart, and the default number of restarts."""
-
-    starts: int
-    patience: int
-    restarts: int
-
-
-def effort(n: int, d: int, number: int = 0) -> Effort:
-    """Enough to find the best known codes in 3-D up to 60 points; less if a start takes seconds or without native code.
-
-    Restarts cycle through three kinds: many starts and few moves; few starts and many moves of points or caps; few
-    groups and many moves of orbits.
-    """
-    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, whose annealing takes about a millisecond
-    many, few = (64, 8) if size < 10 else (16, 4)
-    patience = min(200, max(4, int(400 / (1 + size))))
-    if not has_native():
-        many, few, patience = 8, 2, max(4, patience // 8)
-    restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
-    return Effort(many, patience // 4, restarts) if number % 3 == 0 else Effort(few, patience, restarts)
 
 
 @dataclass(frozen=True)
@@ -250,9 +227,3 @@ class CodeSearch:
 
     def _polish_cost(self) -> float:
         return polish_cost(self.n, self.d)
-
-
-def polish_cost(n: int, d: int) -> float:
-    """Estimated cost of a skyline Cholesky factorisation for points sorted along an axis; a step has one to six."""
-    operations = (n * (d - 1)) ** 3 / 3 * min(1.0, 2 * estimate_spacing(n, d)) ** 2
-    return operations if has_native() else 100 * operations

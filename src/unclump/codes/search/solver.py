@@ -10,11 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from unclump._checks import check_choice, check_count, check_kernel, check_number, check_positive
+from unclump.codes.search.effort import effort
 from unclump.codes.search.energy_search import EnergySearch, default_restarts
 from unclump.codes.search.line_search import LineSearch
 from unclump.codes.search.loops import Points, encode_kernel
 from unclump.codes.search.pool import run_restarts
-from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch, effort
+from unclump.codes.search.restart import TARGET_TOLERANCE, CodeSearch
 from unclump.codes.search.starts import START_KINDS
 from unclump.codes.verify import minimal_angle
 from unclump.kernels import Kernel
