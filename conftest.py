@@ -23,6 +23,12 @@ def pytest_configure(config):
         os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
+def pytest_sessionstart(session):
+    """Import the package before pytest does: it would put a module such as `objectives.sliced` over the function."""
+    if session.config.getoption("dist", "no") == "no":
+        import unclump._public  # noqa: F401
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _example_names(doctest_namespace):
     import torch
