@@ -59,13 +59,13 @@ def push_aside(
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    first = x[..., :8]
-    smallest, axis = first.square().min(dim=-1, keepdim=True)
-    is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # a scatter_add_ is not deterministic on a GPU
-    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
+    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
+    pushed = vector.gather(-1, axis).addcmul_(by, (1 - smallest).rsqrt_())
+    vector.scatter_(-1, axis, pushed)  # a scatter_add_ is not deterministic on a GPU
 
 
 _NO_CHANGE = nullcontext()
+_CPU_SWITCH: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has none
 
 
 def exact_products(device: torch.device) -> AbstractContextManager[None]:
@@ -75,26 +75,21 @@ def exact_products(device: torch.device) -> AbstractContextManager[None]:
     """
     kind = device.type
     autocast = (kind == "cpu" or torch.amp.is_autocast_available(kind)) and torch.is_autocast_enabled(kind)
-    return _ieee_products(kind, autocast) if autocast or kind == "cuda" or _may_round(kind) else _NO_CHANGE
+    if kind == "cpu":
+        switch = _switch_of_cpu()
+        is_exact = switch is None or switch.fp32_precision in ("ieee", "none")
+    else:
+        switch, is_exact = (torch.backends.cuda.matmul, False) if kind == "cuda" else (None, True)
+    return _NO_CHANGE if is_exact and not autocast else _ieee_products(kind, switch, autocast)
 
 
-def _may_round(kind: str) -> bool:
-    """Whether products on a CPU may round to TF32 or bfloat16 first."""
-    return kind == "cpu" and getattr(_switch(kind), "fp32_precision", "ieee") not in ("ieee", "none")
-
-
-def _switch(kind: str) -> Any:
-    """The object that holds torch's precision of float32 products on this kind of device; None where there is none."""
-    if kind == "cuda":
-        return torch.backends.cuda.matmul
-    if kind == "cpu" and not torch.compiler.is_compiling():  # compilers cannot trace the CPU's
-        return getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has none
-    return None
+def _switch_of_cpu() -> Any:
+    """The object that holds torch's precision of float32 products on a CPU; None where there is none."""
+    return None if torch.compiler.is_compiling() else _CPU_SWITCH  # which compilers cannot trace
 
 
 @contextmanager
-def _ieee_products(kind: str, autocast: bool) -> Iterator[None]:
-    switch = _switch(kind)
+def _ieee_products(kind: str, switch: Any, autocast: bool) -> Iterator[None]:
     name, exact = ("fp32_precision", "ieee") if hasattr(switch, "fp32_precision") else ("allow_tf32", False)
     before = getattr(switch, name, None)
     if before is not None:

@@ -6,7 +6,8 @@ from torch.testing import assert_close
 
 from tests.ops.triton_cases import DEVICE, both, circle_kernels, close, computed_by, table
 from unclump import SSW, Sliced, axis_circles, great_circles, sliced
-from unclump.ops.even_spacing import angles_of, combine, coordinates, gaps, largest_entries, squares_of_gaps
+from unclump.ops.even_spacing import angles_of, combine, coordinates, gaps, squares_of_gaps
+from unclump.ops.project import largest_entries
 
 SIZES = [(2, 2), (65, 5), (40, 33)]
 MORE_SIZES = [(n, d) for n in (3, 31, 64, 130) for d in (3, 16, 17, 32, 64, 65)] + [(70, 768)]

@@ -58,18 +58,19 @@ def nearest_among(
 
 def select_among(
     x: Float[Tensor, "*sets n d"],
+    table: Float[Tensor, "*sets nm d"] | None = None,
     *,
-    fixed: Float[Tensor, "*sets m d"] | None = None,
-    mask: Bool[Tensor, "*sets n"] | None = None,
-    fixed_mask: Bool[Tensor, "*sets m"] | None = None,
+    mask: Bool[Tensor, "*sets nm"] | None = None,
     needs_chords: bool = True,
 ) -> tuple[Float[Tensor, "*sets n d"], Int[Tensor, "*sets n 1"], Float[Tensor, "*sets n 1"] | None]:
-    """The nearest other of every point on this rank, as far as a product can tell: see `select_nearest`."""
-    table, all_mask, first = _after_fixed(x, mask, fixed, fixed_mask)
-    others = None if fixed is None else table
-    numbers, r2 = select_nearest(x, others, mask=all_mask, itself=first, needs_chords=needs_chords)
-    points = take_rows(table, numbers.squeeze(-1))
-    return points, numbers if fixed is None else (numbers - first).clamp_min_(-1), r2
+    """The nearest other of every point on this rank, as far as a product can tell: see `select_nearest`.
+
+    The table ends with the points, after fixed ones; None if there are no others.
+    """
+    first = 0 if table is None else table.shape[-2] - x.shape[-2]
+    numbers, r2 = select_nearest(x, table, mask=mask, itself=first, needs_chords=needs_chords)
+    points = take_rows(x if table is None else table, numbers.squeeze(-1))
+    return points, numbers if first == 0 else (numbers - first).clamp_min_(-1), r2
 
 
 def _after_fixed(

@@ -125,13 +125,14 @@ def unevenness(
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
     if weight.dtype == torch.bool:
-        is_masked, total = ~weight, weight.sum(dim=-1, keepdim=True, dtype=angles.dtype)
-        order = angles.masked_fill(is_masked, torch.inf).argsort(dim=-1)
+        total = weight.sum(dim=-1, keepdim=True, dtype=angles.dtype).clamp_min_(1)
+        order = torch.where(weight, angles, torch.inf).argsort(dim=-1)
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
         places = (odd - total).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
-        mean = angles.masked_fill(is_masked, 0).sum(dim=-1, keepdim=True) / total
+        angles = torch.where(weight, angles, 0)
+        mean = angles.sum(dim=-1, keepdim=True) / total
         placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
-        return (angles - placed).masked_fill_(is_masked, 0)
+        return (angles - placed).mul_(weight)
     total = weight.sum(dim=-1, keepdim=True)
     order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
     arcs = weight.expand_as(angles).gather(-1, order)

@@ -1,14 +1,42 @@
-"""Validation of the arguments of an objective other than the embeddings."""
+"""The arguments of an objective, and the validation of those other than the embeddings."""
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from unclump._checks import check_choice, check_points, check_same_dimension
-from unclump.distributed.ranks import Gather, Ranks, rows_here
+from unclump.distributed.ranks import Alone, Gather, Ranks, rows_here
+
+
+class Inputs(NamedTuple):
+    """The tensors of a call."""
+
+    embeddings: Tensor
+    against: Tensor | None = None
+    weight: Tensor | None = None
+    draw: Any = None
+
+
+@dataclass(eq=False)
+class Call:
+    """What else an evaluation depends on."""
+
+    objective: Any  # an `Objective`, whose file imports this one
+    ranks: Alone
+    reduction: str
+    needs_grad: bool
+    scale: float
+    """Of the gradient."""
+    has_points: bool
+    """Whether there are enough of them, on all ranks."""
+    is_binary: bool
+    """Whether weights, if any, are a mask."""
+    has_definition: bool
+    """Whether it can be differentiated twice."""
 
 
 def check_reduction(objective: nn.Module, reduction: str, *, has_terms: bool) -> None:
@@ -74,13 +102,12 @@ def is_sets_of_ranks(x: Tensor, gather: Gather) -> bool:
     return has_sets and rows_here(x, gather)[1] is not None
 
 
-def split_sets(
-    embeddings: Tensor, against: Tensor | None, weight: Tensor | None
-) -> Iterator[tuple[Tensor, Tensor | None, Tensor | None]]:
+def split_sets(inputs: Inputs) -> Iterator[Inputs]:
     """The sets of embeddings one by one, each with its queue and weights."""
+    embeddings, against, weight, draw = inputs
     sets = embeddings.shape[:-2]
     for index in itertools.product(*map(range, sets)):
         queue = against
         if isinstance(against, Tensor) and against.ndim > 2:
             queue = against.expand(*sets, -1, -1)[index]
-        yield embeddings[index], queue, None if weight is None else weight[index]
+        yield Inputs(embeddings[index], queue, None if weight is None else weight[index], draw)

@@ -1,13 +1,12 @@
 """What all objectives have in common: the checks, who else takes part, and the way to the gradient.
 
 An objective computes its value and its gradient together, without a graph, by the operations of `unclump.ops`; one node
-of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets.
+of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets. `_transforms.py` has the node that
+compilers and transforms of `torch.func` see, and second derivatives.
 """
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
@@ -15,10 +14,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from unclump._checks import check_points, warn_too_few_points
-from unclump._once import refuse_second_derivative
 from unclump._precision import as_sets, full_precision
 from unclump.distributed.ranks import Alone, Gather, check_gather, rows_here, shown
 from unclump.objectives._arguments import (
+    Call,
+    Inputs,
     check_reduction,
     checked_queue,
     checked_weight,
@@ -28,8 +28,8 @@ from unclump.objectives._arguments import (
 )
 from unclump.objectives._others import Others, among
 from unclump.objectives._pull import Pull
-from unclump.objectives._vmap import map_over_sets
 from unclump.objectives._zero_rows import fused_without_zeros
+from unclump.ops import native
 from unclump.ops.project import unit_rows
 
 
@@ -56,6 +56,9 @@ class Objective(nn.Module):
 
     needs_zero_rows = True
     """Whether masked rows are set to zero before the evaluation, whatever they hold."""
+
+    joins_queue = True
+    """Whether the queue is normalised in one table with the embeddings, rather than by itself."""
 
     vanishes = False
     """Whether value and gradient are zero by themselves where `Others.mass` is infinite, for want of points."""
@@ -114,75 +117,64 @@ class Objective(nn.Module):
             reduction: "mean" is the objective, "sum" the sum of the terms whose weighted mean it is, and "none" these
                 terms, one per row and zero for masked rows. None is the objective's own reduction.
         """
-        return self._run(embeddings, against, weight, reduction, None)
+        return self._run(Inputs(embeddings, against, weight), reduction)
 
     def with_draw(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Tensor, *, reduction: str | None = None
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective with `draw` as its random part, instead of a new one."""
-        return self._run(embeddings, None, None, reduction, draw)
+        return self._run(Inputs(embeddings, draw=draw), reduction)
 
     def value_and_gradient(
         self, embeddings: Float[Tensor, "*sets n d"]
     ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets n d"]]:
         """The objective of every set, and the gradient of their sum with respect to the embeddings, without a graph."""
         with torch.no_grad():
-            x, _, _, draw, call = self._prepare(embeddings.detach(), None, None, None, None)
+            inputs, call = self._prepare(Inputs(embeddings.detach()))
             if not call.has_points:
                 raise ValueError(
                     f"expected two points or more, got {call.ranks.total} on {call.ranks.size} ranks: "
                     "a single point has nothing to keep apart from; pass more rows"
                 )
-            value, pull = _loss(x, None, None, draw, call, True)
+            value, pull = loss_of(inputs, call, needs_grad=True)
             assert pull is not None
             if call.scale == 1 and pull.scale is None and type(self).pull_back is Objective.pull_back:
                 gradient = pull.vectors
             else:
-                gradient = self.pull_back(pull, draw, value.new_full((), call.scale), embeddings.shape[-1])
-        return value.view(x.shape[:-2]), gradient.view(x.shape)
+                gradient = self.pull_back(pull, inputs.draw, value.new_full((), call.scale), embeddings.shape[-1])
+        shape = inputs.embeddings.shape
+        return value.view(shape[:-2]), gradient.view(shape)
 
-    def _run(
-        self,
-        embeddings: Tensor,
-        against: Tensor | None,
-        weight: Tensor | None,
-        reduction: str | None,
-        draw: Any,
-        *,
-        sets: tuple[int, ...] = (),
-    ) -> Tensor:
-        if self.gather is not False and is_sets_of_ranks(embeddings, self.gather):
-            return self._run_each_set(embeddings, against, weight, reduction, draw)
-        arguments = self._prepare(embeddings, against, weight, reduction, draw, sets)
-        x, call = arguments[0], arguments[-1]
+    def _run(self, inputs: Inputs, reduction: str | None = None, sets: tuple[int, ...] = ()) -> Tensor:
+        """The objective in one node of autograd; `sets` is the shape of the batch that contains the embeddings."""
+        if self.gather is not False and is_sets_of_ranks(inputs.embeddings, self.gather):
+            return self._run_each_set(inputs, reduction)
+        inputs, call = self._prepare(inputs, reduction, sets)
         if call.has_points:
-            return _evaluate_eagerly(*arguments) if _is_eager(x) else _evaluate(*arguments)[0]
+            if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+                from unclump.objectives._transforms import evaluate_in_parts
+
+                return evaluate_in_parts(*inputs, call)[0]
+            return _evaluate(inputs.embeddings, inputs, call)
         if not torch.compiler.is_compiling():
             warn_too_few_points()
-        return (x * 0).sum(dim=-1 if call.reduction == "none" else (-2, -1))  # part of the graph, as DDP needs it
+        zeros = inputs.embeddings * 0  # part of the graph, as DDP needs it
+        return zeros.sum(dim=-1 if call.reduction == "none" else (-2, -1))
 
-    def _run_each_set(
-        self, embeddings: Tensor, against: Tensor | None, weight: Tensor | None, reduction: str | None, draw: Any
-    ) -> Tensor:
+    def _run_each_set(self, inputs: Inputs, reduction: str | None) -> Tensor:
         """Sets whose points are on many ranks, one after the other, with one draw for all."""
+        embeddings, _, weight, draw = inputs
         check_points(embeddings, at_least=0)
         if weight is not None:
             checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
         draw = self.draw(embeddings) if draw is None else draw
         sets = tuple(embeddings.shape[:-2])
-        values = [self._run(*one, reduction, draw, sets=sets) for one in split_sets(embeddings, against, weight)]
+        values = [self._run(one, reduction, sets) for one in split_sets(inputs._replace(draw=draw))]
         return torch.stack(values).view(sets)
 
-    def _prepare(
-        self,
-        embeddings: Tensor,
-        against: Tensor | None,
-        weight: Tensor | None,
-        reduction: str | None,
-        draw: Any,
-        sets: tuple[int, ...] = (),
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Any, "_Call"]:
+    def _prepare(self, inputs: Inputs, reduction: str | None = None, sets: tuple[int, ...] = ()) -> tuple[Inputs, Call]:
         """Validated arguments of an evaluation."""
+        embeddings, against, weight, draw = inputs
         group, gradients_averaged = None, False
         reduction = self.reduction if reduction is None else reduction
         if reduction != "mean":
@@ -196,28 +188,24 @@ class Objective(nn.Module):
         check_points(embeddings, at_least=0)
         if embeddings.dtype in (torch.float16, torch.bfloat16):
             embeddings = full_precision(embeddings)
-        ranks = Alone([embeddings.shape[-2]])
+        n, is_binary, fixed = embeddings.shape[-2], True, 0
         if against is not None:
             against = checked_queue(against, embeddings)
-        is_binary = weight is None or (isinstance(weight, Tensor) and weight.dtype == torch.bool)
+            fixed = against.shape[-2]
         if weight is not None:
+            is_binary = isinstance(weight, Tensor) and weight.dtype == torch.bool
             weight = checked_weight(self, weight, embeddings, supports_weights=self.supports_weights)
-        if group is not None:
-            ranks = ranks_of_call(self, embeddings, against, weight, group, sets=sets)
-        rows = embeddings.shape[-2] if group is None else ranks.total
-        has_points = rows > 0 and rows + (0 if against is None else against.shape[-2]) >= self.fewest
+        ranks = Alone([n]) if group is None else ranks_of_call(self, embeddings, against, weight, group, sets=sets)
+        rows = n if group is None else ranks.total
+        has_points = rows > 0 and rows + fixed >= self.fewest
         needs_grad = embeddings.requires_grad and torch.is_grad_enabled() and reduction != "none"
-        scale = float(ranks.size) if gradients_averaged else 1.0
         draw = self.draw(embeddings) if draw is None else draw
         if draw is not None:
             draw = ranks.agree(draw)
-        return (
-            embeddings,
-            against,
-            weight,
-            draw,
-            _Call(self, ranks, reduction, needs_grad, scale, has_points, is_binary),
-        )
+        scale = float(ranks.size) if gradients_averaged else 1.0
+        has_definition = self.supports_second_derivatives and reduction != "none"
+        call = Call(self, ranks, reduction, needs_grad, scale, has_points, is_binary, has_definition)
+        return Inputs(embeddings, against, weight, draw), call
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
         """The random part of a call, one for all sets; None where there is none."""
@@ -273,17 +261,6 @@ class Objective(nn.Module):
         return ", ".join(choices if self.gather is False else [*choices, f"gather={shown(self.gather)}"])
 
 
-def _is_eager(x: Tensor) -> bool:
-    """Whether there is neither a compiler nor a transform of `torch.func`, where tensors may have no address."""
-    if torch.compiler.is_compiling():
-        return False
-    try:
-        x.data_ptr(), torch.empty(0).data_ptr()
-    except RuntimeError:
-        return False
-    return True
-
-
 def check_objective(objective: object) -> None:
     """Raise unless it is an objective, rather than its name."""
     if isinstance(objective, Objective):
@@ -297,99 +274,55 @@ def check_objective(objective: object) -> None:
     raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
 
 
-@dataclass(eq=False)
-class _Call:
-    """What else an evaluation depends on."""
-
-    objective: Objective
-    ranks: Alone
-    reduction: str
-    needs_grad: bool
-    scale: float
-    """Of the gradient."""
-    has_points: bool
-    """Whether there are enough of them, on all ranks."""
-    is_binary: bool
-    """Whether weights, if any, are a mask."""
-
-
 class _Evaluate(torch.autograd.Function):
     """An objective and its gradient in one node."""
 
     @staticmethod
-    def forward(
-        embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        if call.reduction == "none":
-            terms, _ = _terms(embeddings, against, weight, draw, call, None)
-            return terms.view(embeddings.shape[:-1]), terms.new_empty(0), terms.new_empty(0)
-        value, pull = _loss(embeddings, against, weight, draw, call, call.needs_grad)
-        vectors, scale = (None, None) if pull is None else pull
-        if embeddings.ndim > 3:
-            value = value.view(embeddings.shape[:-2])
-        return value, value.new_empty(0) if vectors is None else vectors, value.new_empty(0) if scale is None else scale
+    def forward(ctx: Any, _: Tensor, inputs: Inputs, call: Call) -> Tensor:
+        value, pull = evaluate(inputs, call)
+        save(ctx, inputs, call, pull)
+        return value
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        ctx.mark_non_differentiable(*output[1:])
-        _Evaluate.save(ctx, inputs, output)
-
-    @staticmethod
-    def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        """Keep what the gradient is made of."""
-        embeddings, against, weight, draw, ctx.call = inputs
-        ctx.set_materialize_grads(False)
-        ctx.shape = embeddings.shape
-        # What is not needed again is not saved, and may change in place, as a queue does that takes in its batch.
-        twice = ctx.call.objective.supports_second_derivatives and ctx.call.reduction != "none"
-        ctx.sources = () if twice else (embeddings,)
-        again = twice or not ctx.call.needs_grad
-        kept = (embeddings, against, weight) if again else (None, None, None)
-        ctx.save_for_backward(*kept, draw, *output[1:])
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor | None, *_: None) -> tuple[Tensor | None, ...]:
-        nothing, objective = (None,) * 4, ctx.call.objective
-        if grad is None:
-            return None, *nothing
-        embeddings, against, weight, draw, *pull = _saved(ctx)
-        twice = objective.supports_second_derivatives and ctx.call.reduction != "none" and ctx.call.ranks.size == 1
-        if torch.is_grad_enabled() and twice:
-
-            def definition(embeddings: Tensor) -> Tensor:
-                x, queue, weights = _sets(embeddings, against, weight, objective)
-                others = among(objective, x.detach(), queue, weights, ctx.call.ranks, is_binary=ctx.call.is_binary)[1]
-                value, too_few = objective.definition(x, others, draw), others.too_few
-                value = value * objective.count(others) if ctx.call.reduction == "sum" else value
-                return (value if too_few is None else torch.where(too_few, 0, value)).reshape(grad.shape)
-
-            pull_back = torch.func.vjp(definition, embeddings)[1]
-            return pull_back(grad)[0], *nothing
-        if not torch.is_grad_enabled():
-            return _gradient(ctx, grad, embeddings, against, weight, draw, *pull), *nothing
-        with torch.no_grad():
-            gradient = _gradient(ctx, grad, embeddings, against, weight, draw, *pull)
-        return refuse_second_derivative(gradient, *ctx.sources, grad), *nothing
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[tuple[Tensor, ...], Any]:
-        return map_over_sets(_evaluate, info.batch_size, in_dims, inputs)
+    def backward(ctx: Any, grad: Tensor | None) -> tuple[Tensor | None, None, None]:
+        return (None if grad is None else gradient_of(ctx, grad)), None, None
 
 
-class _EvaluateEagerly(torch.autograd.Function):
-    """The same where there is neither a compiler nor a transform: torch takes half the time to make the node."""
-
-    @staticmethod
-    def forward(ctx: Any, *inputs: Any) -> Tensor:
-        output = _Evaluate.forward(*inputs)
-        _Evaluate.save(ctx, inputs, output)
-        return output[0]
-
-    backward = _Evaluate.backward
+_evaluate: Callable[[Tensor, Inputs, Call], Tensor] = _Evaluate.apply
 
 
-def _saved(ctx: Any) -> tuple[Any, ...]:
-    """What the forward pass saved, unless it was changed in place since."""
+def evaluate(inputs: Inputs, call: Call) -> tuple[Float[Tensor, "*sets"] | Float[Tensor, "*sets n"], Pull | None]:
+    """The objective, or its terms, and what `Objective.pull_back` turns into the gradient, where it is needed."""
+    embeddings = inputs.embeddings
+    if call.reduction == "none":
+        return terms_of(inputs, call, None)[0].view(embeddings.shape[:-1]), None
+    value, pull = loss_of(inputs, call, needs_grad=call.needs_grad)
+    return value if embeddings.ndim <= 3 else value.view(embeddings.shape[:-2]), pull
+
+
+def save(ctx: Any, inputs: Inputs, call: Call, pull: Pull | None) -> None:
+    """Keep what the gradient is made of."""
+    ctx.set_materialize_grads(False)
+    ctx.call, ctx.shape, ctx.is_evaluated = call, inputs.embeddings.shape, pull is not None
+    # What is not needed again is not saved, and may change in place, as a queue does that takes in its batch.
+    ctx.sources = () if call.has_definition else (inputs.embeddings,)
+    kept = inputs if pull is None or call.has_definition else (None, None, None, inputs.draw)
+    ctx.save_for_backward(*kept, *(pull or (None, None)))
+
+
+def gradient_of(ctx: Any, grad: Tensor) -> Tensor:
+    """The gradient by the embeddings, from what was kept, or anew; in a graph only where torch derives it again."""
+    embeddings, against, weight, draw, *pull = _saved_tensors(ctx)
+    inputs = Inputs(embeddings, against, weight, draw)
+    if torch.is_grad_enabled():
+        from unclump.objectives._transforms import differentiable_gradient
+
+        return differentiable_gradient(ctx, grad, inputs, Pull(*pull))
+    return pulled_back(ctx, grad, inputs, Pull(*pull))
+
+
+def _saved_tensors(ctx: Any) -> tuple[Any, ...]:
+    """What a node saved in its forward pass, unless it was changed in place since."""
     if torch.compiler.is_compiling():
         saved: tuple[Any, ...] = ctx.saved_tensors
         return saved
@@ -406,10 +339,24 @@ def _saved(ctx: Any) -> tuple[Any, ...]:
     return saved
 
 
-def _sets(
-    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, objective: Objective
-) -> tuple[Tensor, Tensor | None, Tensor | None]:
+def pulled_back(ctx: Any, grad: Tensor, inputs: Inputs, pull: Pull | None) -> Tensor:
+    """The gradient without a graph."""
+    call: Call = ctx.call
+    if call.reduction == "none":
+        pull, factor = terms_of(inputs, call, grad)[1], grad.new_ones(())
+    else:
+        if not ctx.is_evaluated:  # a transform that did not say so
+            pull = loss_of(inputs, call, needs_grad=True)[1]
+        factor = grad if call.scale == 1 else call.scale * grad
+        factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
+    assert pull is not None
+    gradient: Tensor = call.objective.pull_back(pull, inputs.draw, factor, ctx.shape[-1])
+    return gradient if gradient.ndim == len(ctx.shape) else gradient.view(ctx.shape)
+
+
+def as_one_batch(inputs: Inputs, objective: Objective) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Embeddings, queue and weights with one leading dimension or none; masked rows are zeros."""
+    embeddings, against, weight, _ = inputs
     x = embeddings if embeddings.ndim <= 3 else as_sets(embeddings)
     if weight is not None:
         weight = weight.reshape(x.shape[:-1])
@@ -422,17 +369,15 @@ def _sets(
     return x, against, weight
 
 
-def _loss(
-    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call, needs_grad: bool
-) -> tuple[Float[Tensor, "*sets"], Pull | None]:
+def loss_of(inputs: Inputs, call: Call, *, needs_grad: bool) -> tuple[Float[Tensor, "*sets"], Pull | None]:
     """The objective, reduced; zero, with a zero gradient, where weights leave too few points for a value."""
-    objective, too_few = call.objective, None
-    count: Tensor | float
-    x, against, weight = _sets(embeddings, against, weight, objective)
-    is_fused = objective.has_fused and against is None and weight is None and call.ranks.size == 1
-    result, count = objective.fused(x, draw, needs_grad) if is_fused else None, x.shape[-2]
-    if result is None and is_fused:
-        result, count = fused_without_zeros(objective, x, draw, needs_grad)
+    objective, draw, too_few, result = call.objective, inputs.draw, None, None
+    x, against, weight = as_one_batch(inputs, objective)
+    count: Tensor | float = x.shape[-2]
+    if objective.has_fused and against is None and weight is None and call.ranks.size == 1 and native.ENABLED:
+        result = objective.fused(x, draw, needs_grad)
+        if result is None:
+            result, count = fused_without_zeros(objective, x, draw, needs_grad)
     if result is None:
         x, others = among(objective, x, against, weight, call.ranks, is_binary=call.is_binary)
         result = objective.loss(x, others, draw, needs_grad)
@@ -440,31 +385,20 @@ def _loss(
             count = objective.count(others)
         if call.reduction == "sum" or not objective.vanishes:
             too_few = others.too_few
-    value, pull = result if result[0].dtype == embeddings.dtype else _narrowed(*result, embeddings.dtype)
+    value, pull = result
+    if value.dtype != inputs.embeddings.dtype:  # computed in double precision
+        value, pull = value.to(inputs.embeddings.dtype), None if pull is None else pull.to(inputs.embeddings.dtype)
     if call.reduction == "sum":
-        value = value * count
-        pull = None if pull is None else pull.times(count * torch.ones_like(value))
+        value, pull = value * count, None if pull is None else pull.times(count * torch.ones_like(value))
     if too_few is None:
         return value, pull
-    if pull is not None:
-        scale = value.new_ones(too_few.shape)[..., None, None] if pull.scale is None else pull.scale
-        pull = pull._replace(scale=scale.masked_fill(too_few[..., None, None], 0))
-    return value.masked_fill(too_few, 0), pull
+    return value.masked_fill(too_few, 0), None if pull is None else pull.zero_where(too_few)
 
 
-def _narrowed(value: Tensor, pull: Pull | None, dtype: torch.dtype) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-    """What was computed in double precision, in that of the embeddings."""
-    if pull is not None:
-        pull = Pull((pull.vectors if pull.scale is None else pull.vectors * pull.scale).to(dtype))
-    return value.to(dtype), pull
-
-
-def _terms(
-    embeddings: Tensor, against: Tensor | None, weight: Tensor | None, draw: Any, call: _Call, grad: Tensor | None
-) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+def terms_of(inputs: Inputs, call: Call, grad: Tensor | None) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
     """The terms, zero where a row takes no part or there are too few points; and their gradient by this one."""
     objective = call.objective
-    x, others = among(objective, *_sets(embeddings, against, weight, objective), call.ranks, is_binary=call.is_binary)
+    x, others = among(objective, *as_one_batch(inputs, objective), call.ranks, is_binary=call.is_binary)
     left = counts = None
     too_few = others.too_few
     if others.mask is not None and too_few is not None:
@@ -472,39 +406,5 @@ def _terms(
     if grad is not None:
         left = grad.reshape(x.shape[:-1])
         left = left if counts is None else left * counts
-    terms, pull = objective.terms(x, others, draw, left)
+    terms, pull = objective.terms(x, others, inputs.draw, left)
     return terms if counts is None else torch.where(counts, terms, 0), pull
-
-
-def _gradient(
-    ctx: Any,
-    grad: Tensor,
-    embeddings: Tensor | None,
-    against: Tensor | None,
-    weight: Tensor | None,
-    draw: Any,
-    vectors: Tensor,
-    scale: Tensor,
-) -> Tensor:
-    """The gradient by the embeddings, from what was kept, or anew."""
-    call, objective = ctx.call, ctx.call.objective
-    pull: Pull | None = Pull(vectors, scale if scale.numel() > 0 else None)
-    if call.reduction == "none":
-        assert embeddings is not None
-        pull = _terms(embeddings, against, weight, draw, call, grad)[1]
-        factor = grad.new_ones(())
-    else:
-        if not call.needs_grad:  # a transform that did not say so
-            assert embeddings is not None
-            pull = _loss(embeddings, against, weight, draw, call, True)[1]
-        factor = grad if call.scale == 1 else call.scale * grad
-        factor = factor if factor.ndim == 0 else factor.reshape(-1, 1, 1)
-    assert pull is not None
-    gradient: Tensor = objective.pull_back(pull, draw, factor, ctx.shape[-1])
-    return gradient if gradient.ndim == len(ctx.shape) else gradient.view(ctx.shape)
-
-
-# Torch looks at the signature at every call: this saves it the making.
-_Evaluate.forward.__signature__ = signature(_Evaluate.forward)  # type: ignore[attr-defined]
-_evaluate: Callable[..., tuple[Tensor, Tensor, Tensor]] = _Evaluate.apply
-_evaluate_eagerly: Callable[..., Tensor] = _EvaluateEagerly.apply

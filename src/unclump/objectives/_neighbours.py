@@ -1,6 +1,6 @@
 r"""What the objectives of nearest neighbours share: the search, and the mean of a term of the distance."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -16,9 +16,21 @@ from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.ops import faiss_search
-from unclump.ops.measure import measure
+from unclump.ops.measure import Measured, measure
 from unclump.ops.native.nearest import fused_mean_of_nearest
 from unclump.ops.project import project
+
+
+class _Near(NamedTuple):
+    """The k nearest of every point."""
+
+    numbers: Int[Tensor, "*sets nk 1"]
+    """Through all ranks; -1 for fixed points."""
+    measured: Measured
+    parts: Float[Tensor, "*sets nk 1"] | float | None
+    """The part of each in the value of its point; None for one."""
+    values: Float[Tensor, "*sets n"]
+    """For every point the distance to its nearest, or the logarithm; the mean over k of them."""
 
 
 class OfNeighbours(Objective):
@@ -66,58 +78,67 @@ class OfNeighbours(Objective):
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        shares = others.shares
-        terms, pull = self.terms(x, others, draw, shares if needs_grad else None)
-        return others.ranks.sum((terms * shares).sum(dim=-1)), pull
+        shares, near = others.shares, self._measure(x, others)
+        value = others.ranks.sum((near.values * shares).sum(dim=-1)).neg()
+        return value, self._pull(x, others, near, shares) if needs_grad else None
 
     def terms(
         self,
         x: Float[Tensor, "*sets n d"],
         others: Others,
         draw: None,
-        left: Float[Tensor, "*sets n"] | float | None,
+        left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
+        near = self._measure(x, others)
+        return -near.values, None if left is None else self._pull(x, others, near, left)
+
+    def _measure(self, x: Float[Tensor, "*sets n d"], others: Others) -> "_Near":
+        """The nearest of every point, and the distances to them."""
         points, numbers, r2 = self._search(x, others)
-        after, k, parts = self._after(numbers, others), self.k, self._parts(r2, others)
-        measured = measure(x if k == 1 else self._each(x), points, r2, distance=self.distance, after=after)
-        terms = self._term(measured.distance)
-        terms = (terms if parts is None else self._of_rows(_part_of(terms, parts))).squeeze(-1)
-        if left is None:
-            return terms, None
-        slope = measured.slope / measured.distance if self.logarithm else measured.slope
+        first, n = others.ranks.before, x.shape[-2]
+        own, parts = torch.arange(first, first + n, device=x.device).unsqueeze(-1), None
+        if self.k > 1:
+            x, own = self._each(x), self._each(own)
+        if self.k > 1 or self.group_size is not None:
+            parts = self._parts(r2, others)
+        measured = measure(x, points, r2, distance=self.distance, logarithm=self.logarithm, after=own - numbers)
+        values = measured.value if parts is None else self._of_rows(_part_of(measured.value, parts))
+        return _Near(numbers, measured, parts, values.squeeze(-1))
+
+    def _pull(
+        self, x: Float[Tensor, "*sets n d"], others: Others, near: "_Near", left: Float[Tensor, "*sets n"] | float
+    ) -> Pull:
+        """The gradient of minus the sum of the points' values, weighted by `left`."""
+        (_, vector, slope, side), numbers = near.measured, near.numbers
         slope = slope * (left if isinstance(left, float) else self._each(left.unsqueeze(-1)))
-        slope = slope if parts is None else _part_of(slope, parts)
-        of_others = measured.side
-        if others.against is not None:
-            of_others = of_others * (numbers >= 0).to(x.dtype)  # which a number times a mask would not have
-            numbers = numbers.clamp_min(0)
-        if isinstance(of_others, Tensor):
-            gradient, pushes = measured.vector * -slope, measured.vector.mul_(slope * of_others)
-        else:
-            pushes = measured.vector.mul_(slope)
+        slope = slope if near.parts is None else _part_of(slope, near.parts)
+        if others.against is None and isinstance(side, float):
+            pushes = vector.mul_(slope)
             gradient = pushes.neg()
-        gradient = self._of_rows(gradient)
-        gradient = others.ranks.add_back(gradient, numbers.squeeze(-1), pushes)
-        return terms, Pull(tangent(x, gradient), others.scale)
+        else:
+            gradient, slope = vector * -slope, slope * side
+            pushes = vector.mul_(slope if others.against is None else slope * (numbers >= 0))  # fixed ones do not move
+            numbers = numbers.clamp_min(0)
+        gradient = others.ranks.add_back(self._of_rows(gradient), numbers.squeeze(-1), pushes)
+        return Pull(tangent(x, gradient), others.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: None) -> Float[Tensor, "*sets"]:
-        x = project(embeddings)
+        x, n = project(embeddings), embeddings.shape[-2]
         points, numbers, r2 = self._search(x.detach(), others)
         points = torch.where(numbers < 0, points, take_rows(x, numbers.squeeze(-1).clamp_min(0)))
         x = self._each(x)
-        difference, after = x - points, self._after(numbers, others)
+        first = others.ranks.before
+        after = self._each(torch.arange(first, first + n, device=x.device).unsqueeze(-1)) - numbers
+        difference = x - points
         taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
         chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1, keepdim=True)
         if self.distance == "squared":
             chord = chord.square()
         elif self.distance == "geodesic":
             chord = 2 * torch.atan2(chord, vector_norm(x + points, dim=-1, keepdim=True))
-        terms = self._of_rows(_part_of(self._term(chord), self._parts(r2, others))).squeeze(-1)
-        return (terms * others.shares).sum(dim=-1)
-
-    def _term(self, distance: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """What is averaged, of the distance of every point to its nearest."""
-        return torch.log(distance).neg_() if self.logarithm else -distance
+        values = torch.log(chord) if self.logarithm else chord
+        values = self._of_rows(_part_of(values, self._parts(r2, others))).squeeze(-1)
+        return -(values * others.shares).sum(dim=-1)
 
     def _search(
         self, x: Float[Tensor, "*sets n d"], others: Others
@@ -126,16 +147,15 @@ class OfNeighbours(Objective):
 
         The chords are None where `measure` needs none.
         """
+        if self.k == others.ranks.size == 1 and self.group_size is None and self.neighbours == "exact":
+            table = None if others.against is None else others.table
+            return select_among(x, table, mask=others.mask_with_fixed, needs_chords=self.distance == "geodesic")
         self._check_others(others)
         if self.group_size is not None:
             return nearest_in_groups(x, others.ranks, k=self.k, group_size=self.group_size, mask=others.mask)
         if self.neighbours == "exact":
-            fixed, mask, fixed_mask, ranks = others.against, others.mask, others.against_mask, others.ranks
-            if self.k == ranks.size == 1:
-                needs_chords = self.distance == "geodesic"
-                return select_among(x, fixed=fixed, mask=mask, fixed_mask=fixed_mask, needs_chords=needs_chords)
-            spare = 0 if self.k == 1 else 1
-            return nearest_among(x, ranks, k=self.k, fixed=fixed, mask=mask, fixed_mask=fixed_mask, spare=spare)
+            fixed, mask, fixed_mask, spare = others.against, others.mask, others.against_mask, 0 if self.k == 1 else 1
+            return nearest_among(x, others.ranks, k=self.k, fixed=fixed, mask=mask, fixed_mask=fixed_mask, spare=spare)
         rows = torch.arange(len(x), device=x.device) if others.mask is None else others.mask.nonzero().squeeze(1)
         near, self.recall = faiss_search.nearest(x[rows])
         near = rows.new_zeros(len(x)).index_copy_(0, rows, rows[near])
@@ -168,11 +188,6 @@ class OfNeighbours(Objective):
                 "choose groups of a size that divides it"
             )
 
-    def _after(self, numbers: Int[Tensor, "*sets nk 1"], others: Others) -> Int[Tensor, "*sets nk 1"]:
-        """By how many rows a point comes after each of its nearest, which have these numbers."""
-        first, n = others.ranks.before, numbers.shape[-2] // self.k
-        return self._each(torch.arange(first, first + n, device=numbers.device).unsqueeze(-1)) - numbers
-
     def _parts(
         self, r2: Float[Tensor, "*sets nk 1"] | None, others: Others
     ) -> Float[Tensor, "*sets nk 1"] | float | None:
@@ -180,9 +195,9 @@ class OfNeighbours(Objective):
 
         In a group, a mask may leave a point without others: then its term is zero.
         """
-        if self.k == 1 and (others.weight is None or self.group_size is None):
+        if self.k == 1 and (others.mask is None or self.group_size is None):
             return None
-        if others.weight is None:
+        if others.mask is None:
             return 1 / self.k
         assert r2 is not None
         exists = (r2 != torch.inf).to(r2.dtype)

@@ -8,13 +8,12 @@ table of which a fused loop of the CPU can do the other rows does not come here:
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from unclump._precision import as_sets
 from unclump.distributed.ranks import Alone
 from unclump.ops.dispatch import has_native
 
@@ -25,30 +24,50 @@ class Others:
 
     Attributes:
         ranks: The processes.
-        against: Points that do not move, the same on all ranks, as `Objective.normalise` has them.
+        table: The fixed points, which are the same on all ranks, and then those of this process, as
+            `Objective.normalise` has them.
+        against: The fixed points; None without any.
         scale: What `Objective.normalise` gave for the points, such as one over their norms; None for raw ones.
-        weight: Of this rank's points; None for ones.
-        mask: Which of them take part, those whose weight is positive; None for all.
-        against_mask: Which fixed points take part; None where `mask` is.
+        mask: Which points of this process take part, those whose weight is positive; None for all.
+        against_mask: Which fixed points take part; None where `mask` is, or without any.
+        joined_mask: The two masks, in the order of the table, where they are parts of one tensor.
+        weights: Of this process's points; None where they are ones, or zero and one as in `mask`.
         mass: The sum of the weights of all points, on all ranks; infinite where `too_few` for an objective that then
             `vanishes`. For others all points take part there, unless they have `needs_zero_rows = False`.
         count: How many points take part, fixed ones at most as many as others; None without weights.
         fewest: How many the objective needs.
-        is_binary: Whether all weights are zero or one.
         is_weighted: Whether the call had weights or a mask, rather than rows without a direction.
     """
 
     ranks: Alone
+    table: Float[Tensor, "*sets nm d"] | None = None
     against: Float[Tensor, "*sets m d"] | None = None
     scale: Float[Tensor, "*sets n 1"] | None = None
-    weight: Float[Tensor, "*sets n"] | None = None
     mask: Bool[Tensor, "*sets n"] | None = None
     against_mask: Bool[Tensor, "*sets m"] | None = None
+    joined_mask: Bool[Tensor, "*sets nm"] | None = None
+    weights: Float[Tensor, "*sets n"] | None = None
     mass: Float[Tensor, "*sets"] | float = 0.0
     count: Float[Tensor, "*sets"] | None = None
     fewest: int = 0
-    is_binary: bool = True
     is_weighted: bool = False
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether all weights are zero or one."""
+        return self.weights is None
+
+    @property
+    def weight(self) -> Float[Tensor, "*sets n"] | None:
+        """The weights of this process's points, as numbers; None for ones."""
+        if self.mask is None or not isinstance(self.mass, Tensor):
+            return None
+        return self.mask.to(self.mass.dtype) if self.weights is None else self.weights
+
+    @property
+    def factors(self) -> Float[Tensor, "*sets n"] | Bool[Tensor, "*sets n"] | None:
+        """What multiplies the terms of a sum over points: the weights, or the mask, which needs no conversion."""
+        return self.mask if self.weights is None else self.weights
 
     @property
     def too_few(self) -> Bool[Tensor, "*sets"] | None:
@@ -63,9 +82,9 @@ class Others:
     @property
     def fixed_mass(self) -> Float[Tensor, "*sets"] | float:
         """The sum of the weights of the fixed points."""
-        if self.against_mask is None or self.weight is None:
+        if self.against_mask is None or not isinstance(self.mass, Tensor):
             return float(self.fixed)
-        return self.against_mask.sum(dim=-1, dtype=self.weight.dtype)
+        return self.against_mask.sum(dim=-1, dtype=self.mass.dtype)
 
     @property
     def mass_with_fixed(self) -> Float[Tensor, "*sets"] | float:
@@ -82,7 +101,7 @@ class Others:
         """The masks of the fixed points and of those of this process."""
         if self.mask is None or self.against_mask is None:
             return self.mask
-        return torch.cat([self.against_mask, self.mask], dim=-1)
+        return torch.cat([self.against_mask, self.mask], dim=-1) if self.joined_mask is None else self.joined_mask
 
     @property
     def weight_with_fixed(self) -> Float[Tensor, "*sets nm"] | None:
@@ -100,16 +119,14 @@ class Others:
 
     def power_sum(self, power: int) -> Float[Tensor, "*sets"] | float:
         """The sum of this power of the weights of all points, on all ranks."""
-        if self.weight is None or self.is_binary:
-            return self.mass
-        return self.ranks.sum(self.weight.pow(power).sum(dim=-1))
+        return self.mass if self.weights is None else self.ranks.sum(self.weights.pow(power).sum(dim=-1))
 
     @property
     def shares(self) -> Float[Tensor, "*sets n"] | float:
         """The part of every point here in a mean over all points; without weights, the same for all."""
-        if self.weight is None or isinstance(self.mass, float):
+        if self.factors is None or isinstance(self.mass, float):
             return 1 / self.mass
-        return self.weight / self.mass.unsqueeze(-1)
+        return self.factors / self.mass.unsqueeze(-1)
 
 
 def among(
@@ -125,54 +142,66 @@ def among(
         ranks: The processes.
         is_binary: Whether these weights are zero or one.
     """
-    is_weighted, sets = weight is not None, x.shape[:-2]
-    x, scale, mask, against, against_mask = _directed(objective, x, against, ranks)
-    if against is not None:
-        against = as_sets(against.expand(*sets, -1, -1))
+    is_weighted = weight is not None
+    if against is not None and against.ndim < x.ndim:
+        against = against.expand(*x.shape[:-2], -1, -1)
+    x, table, against, scale, masks = _directed(objective, x, against, ranks)
     if weight is not None:
         weight = weight.to(x.dtype)
-        if mask is None:
-            mask = weight > 0
+        if masks is None:
+            masks = _Masks(weight > 0, None if against is None else x.new_ones(against.shape[:-1], dtype=torch.bool))
         elif not (is_binary and objective.needs_zero_rows):  # otherwise masked rows are zeros, and masked already
-            weight = weight * mask
-            mask = weight > 0
-    if mask is None:
-        return x, Others(ranks, against, scale, mass=float(ranks.total))
-    if weight is None or is_binary:
-        weight = mask.to(x.dtype)
-    mass = count = ranks.sum(weight.sum(dim=-1))
-    if not is_binary:
-        count = ranks.sum((weight != 0).to(x.dtype).sum(dim=-1))
-    if against is not None:
-        against_mask = x.new_ones((), dtype=torch.bool) if against_mask is None else against_mask
-        against_mask = against_mask.expand(against.shape[:-1])
-        count = count + torch.minimum(count, against_mask.sum(dim=-1, dtype=x.dtype))  # at least one is no fixed one
+            weight = weight * masks.own
+            masks = _Masks(weight > 0, masks.fixed)
+    if masks is None:
+        return x, Others(ranks, table, against, scale, mass=float(ranks.total))
+    weights, fewest = None if is_binary else weight, objective.fewest
+    mass = count = ranks.sum(masks.own.sum(dim=-1, dtype=x.dtype))
+    if weights is not None:
+        mass, count = ranks.sum(weights.sum(dim=-1)), ranks.sum((weights != 0).sum(dim=-1, dtype=x.dtype))
+    if masks.fixed is not None:
+        count = count + torch.minimum(count, masks.fixed.sum(dim=-1, dtype=x.dtype))  # at least one is no fixed one
     if objective.vanishes and count is mass:
-        mass = torch.threshold(count, objective.fewest - 0.5, math.inf)
+        mass = torch.threshold(count, fewest - 0.5, math.inf)
     elif objective.vanishes:
-        mass = mass.masked_fill(count < objective.fewest, math.inf)
+        mass = mass.masked_fill(count < fewest, math.inf)
     elif objective.needs_zero_rows:  # so that what is dropped there is finite
-        too_few = count < objective.fewest
-        mask, weight = mask | too_few.unsqueeze(-1), weight.masked_fill(too_few.unsqueeze(-1), 1)
-        mass = mass.masked_fill(too_few, ranks.total)
-        against_mask = None if against_mask is None else against_mask | too_few.unsqueeze(-1)
-    fewest = objective.fewest
-    return x, Others(ranks, against, scale, weight, mask, against_mask, mass, count, fewest, is_binary, is_weighted)
+        too_few = (count < fewest).unsqueeze(-1)
+        masks = _Masks(masks.own | too_few, None if masks.fixed is None else masks.fixed | too_few)
+        weights = None if weights is None else weights.masked_fill(too_few, 1)
+        mass = mass.masked_fill(too_few.squeeze(-1), ranks.total)
+    return x, Others(ranks, table, against, scale, *masks, weights, mass, count, fewest, is_weighted)
+
+
+class _Masks(NamedTuple):
+    own: Bool[Tensor, "*sets n"]
+    fixed: Bool[Tensor, "*sets m"] | None
+    joined: Bool[Tensor, "*sets nm"] | None = None
+    """Both, if they are the parts of one tensor."""
 
 
 def _directed(
     objective: Any, x: Tensor, against: Tensor | None, ranks: Alone
-) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, Tensor | None]:
-    """The rows normalised, with their scale, the queue, and for both which have a direction; None for all."""
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, _Masks | None]:
+    """The rows and the queue normalised, both in one table, the rows' scale, and who has a direction; None for all."""
     if not objective.needs_directions:
-        return x, None, None, against, None
-    x, scale = objective.normalise(x)
-    mask, against_mask = (scale != 0).squeeze(-1), None  # NaN takes part
-    if against is not None:
+        return x, None, against, None, None
+    if against is None:
+        x, scale = objective.normalise(x)
+        table, masks = x, _Masks((scale != 0).squeeze(-1), None)  # NaN takes part
+    elif objective.joins_queue:
+        parts = against.shape[-2], x.shape[-2]
+        table, scales = objective.normalise(torch.cat([against, x], dim=-2))
+        against, x = table.split(parts, dim=-2)
+        joined = (scales != 0).squeeze(-1)
+        masks = _Masks(joined[..., parts[0] :], joined[..., : parts[0]], joined)
+        scale = scales[..., parts[0] :, :]
+    else:
+        x, scale = objective.normalise(x)
         against, against_scale = objective.normalise(against)
-        against_mask = (against_scale != 0).squeeze(-1)
+        table, masks = None, _Masks((scale != 0).squeeze(-1), (against_scale != 0).squeeze(-1))
     # The compiled loops of a CPU wait for nothing: there, a table without rows of zeros needs no weights.
-    is_whole = ranks.size == 1 and has_native(x) and bool(mask.all())
-    if is_whole and (against_mask is None or bool(against_mask.all())):
-        return x, scale, None, against, None
-    return x, scale, mask, against, against_mask
+    is_whole = ranks.size == 1 and has_native(x) and bool(masks.own.all())
+    if is_whole and (masks.fixed is None or bool(masks.fixed.all())):
+        return x, table, against, scale, None
+    return x, table, against, scale, masks

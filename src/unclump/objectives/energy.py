@@ -108,7 +108,7 @@ def sums_among(
         return _sums_of_squared_cosines(x, others, left, needs_grad)
     is_mask = others.is_binary and others.ranks.size == 1
     right = others.mask_with_fixed if is_mask else others.weight_with_fixed
-    table, itself = (None, None) if others.against is None else (others.with_fixed(x), others.fixed)
+    table, itself = (None, None) if others.against is None else (others.table, others.fixed)
     sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
     for rank, (y, weight) in others.ranks.ring(x, others.weight):
         itself = others.ranks.before - sum(others.ranks.counts[:rank])
@@ -156,7 +156,7 @@ def _sums_of_squared_cosines(
 
 def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
     """The weighted sum of all points' sums, on all ranks."""
-    return others.ranks.sum((sums if others.weight is None else others.weight * sums).sum(dim=-1))
+    return others.ranks.sum((sums if others.factors is None else sums * others.factors).sum(dim=-1))
 
 
 def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:

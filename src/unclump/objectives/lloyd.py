@@ -1,7 +1,6 @@
 r"""Lloyd's objective: the points quantise the sphere, or any other domain that can be sampled."""
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -12,7 +11,7 @@ from unclump._precision import exact_products, full_precision, take_rows
 from unclump.distributed.ranks import Gather
 from unclump.geometry.draws import standard_normal, unit_normal
 from unclump.geometry.sphere import angle, tangent
-from unclump.objectives._arguments import checked_queue, checked_weight
+from unclump.objectives._arguments import Inputs, checked_queue, checked_weight
 from unclump.objectives._base import Objective
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
@@ -123,18 +122,10 @@ class Lloyd(Objective):
         value = self(embeddings)
         return value.detach(), torch.autograd.grad(value, embeddings)[0]
 
-    def _run(
-        self,
-        embeddings: Tensor,
-        against: Tensor | None,
-        weight: Tensor | None,
-        reduction: str | None,
-        draw: Any,
-        *,
-        sets: tuple[int, ...] = (),
-    ) -> Tensor:
+    def _run(self, inputs: Inputs, reduction: str | None = None, sets: tuple[int, ...] = ()) -> Tensor:
         if self.sampler is None or self.distance is None:
-            return super()._run(embeddings, against, weight, reduction, draw, sets=sets)
+            return super()._run(inputs, reduction, sets)
+        embeddings, against, weight, draw = inputs
         check_points(embeddings, at_least=1)
         if self.gather is not False or embeddings.ndim > 2 or reduction not in (None, "mean"):
             raise ValueError(
@@ -173,7 +164,8 @@ class Lloyd(Objective):
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Float[Tensor, "m d"], needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         samples = unit_normal(draw).expand(*x.shape[:-2], -1, -1)
-        table, mask = others.with_fixed(x), others.mask_with_fixed
+        table, mask = others.table, others.mask_with_fixed
+        assert table is not None
         if table.shape[-2] == 0:  # a rank without rows, which is nearest to no sample
             least = others.ranks.minimum(samples.new_full(samples.shape[:-1], torch.inf))
             value = least.square().mean(dim=-1) / 2
@@ -184,7 +176,7 @@ class Lloyd(Objective):
         near, r2 = select_nearest(samples, table, mask=mask)
         assert r2 is not None
         measured = measure(samples, take_rows(table, near.squeeze(-1)), r2, distance="geodesic")
-        distance = measured.distance
+        distance = measured.value
         if others.ranks.size > 1:
             distance = torch.where(r2.isinf(), torch.inf, distance)  # if all rows of a rank are masked
         least = others.ranks.minimum(distance)

@@ -22,9 +22,9 @@ from unclump.ops.even_spacing import (
     draw_circles,
     fused_distance,
     gaps,
-    largest_entries,
     squares_of_gaps,
 )
+from unclump.ops.project import largest_entries
 
 
 def sliced(
@@ -110,6 +110,7 @@ class Sliced(Objective):
 
     choices: tuple[str, ...] = ("circles", "axis_aligned", "reduction")
     needs_zero_rows = False
+    joins_queue = False  # which would copy all rows
     supports_weights = True
     vanishes = True
     rows_of_pull = -1

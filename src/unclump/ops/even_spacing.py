@@ -52,11 +52,6 @@ def gaps(
     return unevenness(angles, None if weight is None else weight.unsqueeze(-2))
 
 
-def largest_entries(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n 1"]:
-    """The largest absolute entry of every row."""
-    return torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
-
-
 def coefficients(
     largest: Float[Tensor, "*sets n 1"], along: Float[Tensor, "*sets k 2 n"], weight: Float[Tensor, "*sets k n"]
 ) -> Float[Tensor, "*sets k 2 n"]:

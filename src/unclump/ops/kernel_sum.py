@@ -67,10 +67,13 @@ def kernel_sum(
         >>> kernel_sum(torch.tensor([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]]), Riesz(s=2.0), needs_grad=False)[0]
         tensor([0.7500, 0.7500, 1.0000])
     """
-    table = None if y is None else as_sets(y.detach())
-    weights = (None if one is None else as_sets(one.detach().unsqueeze(-1)) for one in (right, left))
     offset = (0 if y is None else y.shape[-2]) if itself is None else itself
-    sums, gradient = _kernel_sum(as_sets(x.detach()), table, *weights, name_of(kernel), offset, needs_grad)
+    right, left = (None if weights is None else weights.detach().unsqueeze(-1) for weights in (right, left))
+    if x.ndim <= 3:
+        sums, gradient = _kernel_sum(x, y, right, left, name_of(kernel), offset, needs_grad)
+        return sums.squeeze(-1), gradient if needs_grad else None
+    tables = (None if table is None else as_sets(table) for table in (x, y, right, left))
+    sums, gradient = _kernel_sum(*tables, name_of(kernel), offset, needs_grad)
     return sums.view(x.shape[:-1]), gradient.view(x.shape) if needs_grad else None
 
 
@@ -154,12 +157,11 @@ def _pairs(
     itself: int,
 ) -> "_Pairs":
     """The points and the others, moved to the others' mean, with the weights of forces."""
-    table, d = x if y is None else y, x.shape[-1]
+    table = x if y is None else y
     mean = table.mean(dim=-2, keepdim=True)
+    there = table - mean
     # The squared chord |a|^2 + |c|^2 - 2 <a, c> is minus twice a product of longer vectors, and a bias.
-    columns = table.new_empty((*table.shape[:-1], d + 1))
-    there = torch.sub(table, mean, out=columns[..., :d])
-    columns[..., d:].fill_(-0.5)
+    columns = pad(there, (0, 1), value=-0.5)
     here, squares = there if y is None else x - mean, vector_norm(there, dim=-1, keepdim=True).square_()
     own = squares if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
     rows = torch.cat([here, own], dim=-1)
@@ -168,7 +170,7 @@ def _pairs(
         eps = torch.finfo(x.dtype).eps
         floor = (eps * squares.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
     elif mask is not None:
-        squares = squares.masked_fill(~mask, math.inf)
+        squares = torch.where(mask, squares, math.inf)
     factors = _factors(x, table, right, left, itself)
     return _Pairs(kernel, x, table, here, there, rows, columns, squares, floor, right, factors, itself)
 
@@ -228,16 +230,21 @@ class _Pairs:
 
     def sum(self, needs_grad: bool) -> tuple[Float[Tensor, "*sets n 1"], Float[Tensor, "*sets n d"] | None]:
         """The sums of the rows over the columns, and the gradient by the rows. The nearest are added by themselves."""
-        offset, scale = self.kernel.exponential or (0.0, 1.0)
+        exponential = self.kernel.exponential
+        offset, scale = exponential or (0.0, 1.0)
         bias = self.bias + offset / scale if offset != 0 else self.bias
         block = add_product(bias.mT, self.rows, self.columns.mT, beta=scale, alpha=-2 * scale)
-        opposite = None
-        if self.kernel.exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
+        opposite = others = None
+        if exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
             fill_diagonal(block, self.itself, -math.inf)
             near = largest(block, 1)[1]
             vector, r2 = self._measure(near)
             value = slope = r2.mul_(scale).add_(offset).exp_()
+            if block.shape[-1] == 1:  # where a block holds nothing but a point itself
+                fill_diagonal(value, self.itself, 0.0)
             values = slopes = block.exp_().scatter_(-1, near, 0.0)
+            others = _weighted_sum(values, self.right)
+            sums = others + (value if self.right is None else value * self.right.gather(-2, near))
         else:
             fill_diagonal(block, self.itself, math.inf)
             near = largest(block, 1, smallest=True)[1]
@@ -245,25 +252,23 @@ class _Pairs:
             assert self.floor is not None
             torch.maximum(block, self.floor, out=block)
             vector, r2 = self._measure(near)
-            value, slope = self.kernel.value_and_derivative(r2)
+            block.scatter_(-1, near, r2)
             values, slopes = self.kernel.value_and_derivative(block) if needs_grad else (self.kernel(block), block)
             for each in (values, slopes) if needs_grad else (values,):
-                fill_diagonal(each.scatter_(-1, near, 0.0), self.itself, 0.0)
+                fill_diagonal(each, self.itself, 0.0)
+            if needs_grad:
+                slope = slopes.gather(-1, near)
+                slopes.scatter_(-1, near, 0.0)
             if self.kernel.distance == "geodesic" and needs_grad:
                 opposite = torch.where(block > _OPPOSITE, slopes, 0)
-        if block.shape[-1] == 1:  # where a block holds nothing but a point itself
-            fill_diagonal(value, self.itself, 0.0)
-            fill_diagonal(slope, self.itself, 0.0)
-        others = _weighted_sum(values, self.right)
-        sums = others + (value if self.right is None else value * self.right.gather(-2, near))
+            sums = _weighted_sum(values, self.right)
         if not needs_grad:
             return sums, None
         if self.kernel.may_overflow:
             slope = slope.clamp(-largest_slope(slope.dtype), largest_slope(slope.dtype))
         forces = []
         for by_row, by_column in self.factors:
-            is_sum = slopes is values and by_column is self.right
-            total = others if is_sum else _weighted_sum(slopes, by_column)
+            total = others if others is not None and by_column is self.right else _weighted_sum(slopes, by_column)
             forces.append(self._force(slopes, total, slope, vector, near, opposite, 4 * scale, by_row, by_column))
         return sums, forces[0] if len(forces) == 1 else forces[0].add_(forces[1])
 
@@ -278,7 +283,7 @@ class _Pairs:
         coincide = chord <= torch.finfo(x.dtype).eps
         chord.masked_fill_(coincide, apart(x.dtype))
         numbers = torch.arange(self.itself, self.itself + n, dtype=x.dtype, device=x.device)
-        push_aside(vector, x, softsign(numbers.unsqueeze(-1) - near).mul_(chord * coincide))
+        push_aside(vector, x, softsign(numbers.unsqueeze(-1) - near).mul_(coincide).mul_(apart(x.dtype)))
         return vector, chord.square_()
 
     def _force(

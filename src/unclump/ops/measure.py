@@ -15,12 +15,12 @@ from unclump._precision import apart, push_aside
 
 
 class Measured(NamedTuple):
-    """Distances between points and one other each, and the derivatives by both."""
+    """Distances between points and one other each, or their logarithms, and the derivatives by both."""
 
-    distance: Float[Tensor, "*sets n 1"]
+    value: Float[Tensor, "*sets n 1"]
     vector: Float[Tensor, "*sets n d"]
-    slope: Float[Tensor, "*sets n 1"] | float
-    """The derivative of the distance by the point is `slope * vector`, up to a part that is normal to the sphere."""
+    slope: Float[Tensor, "*sets n 1"] | Float[Tensor, ""]
+    """The derivative of the value by the point is `slope * vector`, up to a part that is normal to the sphere."""
     side: Float[Tensor, "*sets n 1"] | float
     """The derivative by the other point is minus `side` times that by the point."""
 
@@ -31,6 +31,7 @@ def measure(
     r2: Float[Tensor, "*sets n 1"] | None,
     *,
     distance: str,
+    logarithm: bool = False,
     after: Int[Tensor, "*sets n 1"] | None = None,
 ) -> Measured:
     r"""The distances between points of the sphere and one other each.
@@ -49,6 +50,7 @@ def measure(
         r2: The squared chords between them, as far as a product can tell; NaN where there is a NaN among all others.
             None for chords if such others are those measured.
         distance: "chordal", "geodesic" or "squared".
+        logarithm: Whether the value is the logarithm of the distance; not of a squared one.
         after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, the
             later to one side and the earlier to the other; without it they stay where they are.
     """
@@ -64,7 +66,10 @@ def measure(
         # At least as large as the root of the smallest square: the slope times the vector is at most one.
         sine = torch.rsub(q, 1, alpha=0.25).sqrt_().mul_(short).clamp_min_(apart(x.dtype) ** 3)
         angle = torch.atan2(sine, torch.copysign(torch.rsub(q, 1, alpha=0.5), cosine))
-        return Measured(angle.masked_fill_(r2.isnan(), math.nan), vector, side / sine, side)
+        angle.masked_fill_(r2.isnan(), math.nan)
+        if logarithm:
+            return Measured(angle.log(), vector, side / sine.mul_(angle), side)
+        return Measured(angle, vector, side / sine, side)
     vector = x - others
     chord = vector_norm(vector, dim=-1, keepdim=True)
     if r2 is not None:
@@ -72,8 +77,8 @@ def measure(
     if after is not None:
         _take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
-        return Measured(chord.square_(), vector, 2.0, 1.0)
-    return Measured(chord, vector, chord.reciprocal(), 1.0)
+        return Measured(chord.square_(), vector, chord.new_full((), 2.0), 1.0)
+    return Measured(chord.log(), vector, chord.pow(-2), 1.0) if logarithm else Measured(chord, vector, 1 / chord, 1.0)
 
 
 def _take_apart(

@@ -175,7 +175,7 @@ def _centred(
 
 def _unless_masked(squares: Float[Tensor, "*sets 1 m"], mask: Bool[Tensor, "*sets m"] | None) -> Tensor:
     """Infinite for masked others, which are then nobody's nearest."""
-    return squares if mask is None else squares.masked_fill(~mask.unsqueeze(-2), math.inf)
+    return squares if mask is None else torch.where(mask.unsqueeze(-2), squares, math.inf)
 
 
 def _streamed(

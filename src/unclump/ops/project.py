@@ -35,6 +35,11 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
     return _project(full_precision(x))[0]
 
 
+def largest_entries(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n 1"]:
+    """The largest absolute entry of every row, without a table of absolute values."""
+    return torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
+
+
 def _fake_unit_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(x, memory_format=torch.contiguous_format), x.new_empty((*x.shape[:-1], 1))
 
@@ -49,7 +54,7 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
 
         return kernels.project(x)
     # Divided by their largest entry, rows have norms between one and the root of d; by infinity, those of zeros.
-    scale = torch.threshold_(x.abs().amax(dim=-1, keepdim=True), 0.0, math.inf)
+    scale = torch.threshold_(largest_entries(x), 0.0, math.inf)
     y = x / scale
     norm = vector_norm(y, dim=-1, keepdim=True).clamp_min_(1)
     y /= norm
