@@ -59,9 +59,10 @@ def push_aside(
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
-    pushed = vector.gather(-1, axis).addcmul_(by, (1 - smallest).rsqrt_())
-    vector.scatter_(-1, axis, pushed)  # a scatter_add_ is not deterministic on a GPU
+    first = x[..., :8]
+    smallest, axis = first.square().min(dim=-1, keepdim=True)
+    is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # vmap has no scatter, a GPU no fixed order of it
+    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
 
 
 _NO_CHANGE = nullcontext()

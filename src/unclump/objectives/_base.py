@@ -151,11 +151,11 @@ class Objective(nn.Module):
             return self._run_each_set(inputs, reduction)
         inputs, call = self._prepare(inputs, reduction, sets)
         if call.has_points:
-            if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-                from unclump.objectives._transforms import evaluate_in_parts
+            if _is_eager(inputs.embeddings):
+                return _evaluate(inputs.embeddings, inputs, call)
+            from unclump.objectives._transforms import evaluate_in_parts  # which imports this file
 
-                return evaluate_in_parts(*inputs, call)[0]
-            return _evaluate(inputs.embeddings, inputs, call)
+            return evaluate_in_parts(*inputs, call)[0]
         if not torch.compiler.is_compiling():
             warn_too_few_points()
         zeros = inputs.embeddings * 0  # part of the graph, as DDP needs it
@@ -272,6 +272,17 @@ def check_objective(objective: object) -> None:
     else:
         got, advice = repr(objective), "unclump.objective(name) makes one from its name"
     raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
+
+
+def _is_eager(x: Tensor) -> bool:
+    """Whether there is neither a compiler nor a transform of `torch.func`, where tensors may have no address."""
+    if torch.compiler.is_compiling():
+        return False
+    try:
+        x.data_ptr(), torch.empty(0).data_ptr()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Evaluate(torch.autograd.Function):
