@@ -13,6 +13,7 @@ from functools import cache
 
 import torch
 from torch import Tensor, nn
+from torch.linalg import vector_norm
 
 _MAX_LISTED = 5
 
@@ -97,7 +98,7 @@ def check_rows(x: Tensor) -> None:
 
 def has_direction(x: Tensor, *, what: str = "rows") -> Tensor:
     """The mask of the rows that are not all zero, as padding is. Raise if rows are NaN or infinite, and list them."""
-    largest = x.detach().abs().amax(dim=-1)
+    largest: Tensor = vector_norm(x.detach(), torch.inf, dim=-1)
     for is_bad, fault, advice in (
         (largest.isnan(), "NaN", "find where it comes from, or drop these rows"),
         (largest.isinf(), "an infinite value", "find where it overflowed, or drop these rows"),

@@ -7,7 +7,8 @@ import torch
 
 import unclump as uc
 from tests.small_tables import clump, seeded
-from unclump.dispersion.moves import settle
+from unclump.dispersion.moves import bring_back, settle
+from unclump.geometry.sphere import exp, log
 
 DTYPES = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 each_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -73,3 +74,25 @@ def test_rows_beyond_the_bound_end_at_it_and_not_where_they_were(keep_norms):
     turned = uc.angle(uc.project(before.double()), uc.project(after.double()))
     assert turned.max() <= bound
     assert turned.min() > bound - 1e-5
+
+
+@pytest.mark.parametrize("rows", [slice(None), torch.tensor([7, 0, 3, 11, 5])], ids=["all", "some"])
+def test_rows_beyond_the_bound_come_back_along_their_great_circle(rows, monkeypatch):
+    """As by exp and log, in blocks; others are the same to the bit; an antipode goes anywhere within."""
+    monkeypatch.setattr("unclump.dispersion.moves._BLOCK", 6 * 2)
+    start = elsewhere(torch.empty(12, 6))
+    table = uc.project(start + torch.linspace(0, 3, 12).unsqueeze(1) * elsewhere(torch.empty(12, 6)).flip(0))
+    table[5], bound = -start[5], 0.4
+    before = table.clone()
+    bring_back(table, start, rows, bound)
+    chosen = torch.zeros(12, dtype=torch.bool)
+    chosen[rows] = True
+    far = chosen & (uc.angle(start, before) > bound)
+    assert 2 < far.sum() < 12
+    assert torch.equal(table[~far], before[~far])
+    assert uc.angle(start[5], table[5]) <= bound + 1e-12
+    torch.testing.assert_close(table.norm(dim=1), torch.ones(12, dtype=torch.float64), rtol=0, atol=1e-14)
+    turned = far & (torch.arange(12) != 5)
+    displacement = log(start, before)
+    expected = exp(start, bound * displacement / displacement.norm(dim=1, keepdim=True))
+    torch.testing.assert_close(table[turned], expected[turned], rtol=0, atol=1e-14)

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from tests.small_tables import clump, same, seeded
-from unclump.dispersion.placing import place
+from unclump.dispersion.placing import _nearest_rows, place
 
 
 @pytest.mark.parametrize("d", [3, 4, 8])
@@ -91,3 +91,17 @@ def test_a_table_of_zeros_leaves_nothing_to_keep_away_from():
         pytest.raises(ValueError, match=r"got \(0, 3\)"),
     ):
         place(1, torch.zeros(2, 3))
+
+
+@pytest.mark.parametrize(("n", "count"), [(300, 5), (300, 1), (7, 20), (1, 2)])
+def test_new_rows_repel_each_other_as_the_rows_of_the_table_do(n, count):
+    """The nearest of new rows are those in the table with the new rows at its end, which is never put together."""
+    x, y = (uc.project(torch.randn(m, 4, generator=seeded(m), dtype=torch.float64)) for m in (n, count))
+    near, room = _nearest_rows(x, y)
+    whole = torch.cat([x, y])
+    angles = uc.angle(y.unsqueeze(1), whole)
+    angles[torch.arange(count), n + torch.arange(count)] = math.inf
+    order = angles.argsort(dim=1)[:, : near.shape[1]]
+    assert near.shape[1] == min(256, n + count - 1)
+    assert torch.equal(near, order)
+    assert_close(room, angles.amin(dim=1))

@@ -26,6 +26,15 @@ def test_each_is_its_definition(n, points):
     assert_close(uc.nearest_angles(x).tolist(), nearest)
 
 
+@pytest.mark.parametrize("shape", [(50, 6), (3, 50, 6)], ids=["table", "sets"])
+@pytest.mark.parametrize("measure", [uc.spherical_variance, uc.mean_cosine])
+def test_sums_of_directions_are_the_same_in_blocks(measure, shape, monkeypatch):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    whole = measure(x)
+    monkeypatch.setattr("unclump.measures.rows._BLOCK", 7 * 6)
+    assert_close(measure(x), whole, rtol=1e-12, atol=0)
+
+
 @pytest.mark.parametrize("n", [1100, 1201])
 def test_streams_agree_with_the_matrix(n, points):
     x = points(n, 5)

@@ -15,6 +15,7 @@ from torch.testing import assert_close
 
 from unclump.geometry.sphere import angle, exp, retract, tangent, transport
 from unclump.ops.project import project
+from unclump.ops.put_on_sphere import put_on_sphere
 from unclump.ops.row_update import in_place
 from unclump.ops.update_rules import adam_update, sgd_update
 from unclump.optim.optimizers import SphereAdam, SphereSGD
@@ -146,13 +147,24 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
     for chosen in (None, rows):
         results = []
         for block in (6 * 2, 10**6):
-            monkeypatch.setattr("unclump.ops.row_update._BLOCK", block)
+            monkeypatch.setattr("unclump.ops.row_update.BLOCK", block)
             table, state = x.clone(), adam_state(50, 6)
             in_place(update, table, grad if chosen is None else grad[chosen], *state, rows=chosen)
             results.append((table, *state))
         assert_close(*results, atol=0, rtol=0)
         moved = (results[0][0] != x).any(-1).nonzero()[:, 0].tolist()
         assert moved == (list(range(50)) if chosen is None else sorted(rows.tolist()))
+
+
+@pytest.mark.parametrize("shapes", [[(50, 6)], [(5, 10, 6), (50, 6)]], ids=["one table", "several"])
+def test_points_are_put_on_the_sphere_a_block_at_a_time(shapes, monkeypatch):
+    monkeypatch.setattr("unclump.ops.put_on_sphere.BLOCK", 6 * 7)
+    tables = [3 * torch.randn(shape, generator=torch.Generator().manual_seed(0)) for shape in shapes]
+    tables[0].view(-1, 6)[[3, 49]] = torch.tensor([0.6, 0, 0.8, 0, 0, 0])
+    expected = [project(table) for table in tables]
+    put_on_sphere(tables)
+    assert_close(tables, expected)
+    assert tables[0].view(-1, 6)[49].tolist() == torch.tensor([0.6, 0, 0.8, 0, 0, 0]).tolist()
 
 
 def test_a_rule_is_applied_as_it_is_whether_or_not_it_has_a_loop(points):

@@ -165,6 +165,7 @@ def test_health_takes_names_from_where_the_points_come():
     ("source", "options", "error", "message"),
     [
         ("words.npz", {}, TypeError, r"expected a tensor, an array, .*, got the path of a file; read it"),
+        ([[1.0, 0.0], [0.0, 1.0]], {}, TypeError, r"expected a tensor, an array, .*, got list"),
         (Model(), {}, ValueError, r"expected sentences for Model to encode, got none"),
         (POINTS, {"sentences": WORDS}, TypeError, r"expected a model that encodes sentences, got Tensor"),
     ],

@@ -5,17 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
+from unclump._precision import full_precision
 from unclump.geometry.sphere import angle
 from unclump.measures.angles import nearest_angles, spherical_variance
-from unclump.measures.overlap import neighbour_overlap, search
+from unclump.measures.overlap import neighbour_overlap, share_kept
 from unclump.ops.project import project
 from unclump.tables.plan import make_plan
+from unclump.tables.rows import Rows
+from unclump.tables.sampled_search import nearest_in_table
 
-_MAX_ROWS = 60_000  # in larger tables, nearest angles are those of a sample: as many rows as take seconds, at most
+_MAX_ROWS = 60_000  # in larger tables, neighbours are those of a sample: as many rows as take seconds, at most
 _SAMPLED_ROWS = 10_000
+_BLOCK = 2**18  # entries converted to double precision at a time
 _AT_BOUND = 0.99  # of the bound: rounding to the dtype may turn a row a little less
 NEIGHBOURS = 10
 OVERLAP_ROWS = 2000
@@ -23,11 +27,12 @@ OVERLAP_ROWS = 2000
 
 @dataclass(frozen=True)
 class State:
-    """Measures of a table; angles in degrees."""
+    """Measures of a table; angles in degrees. Of a large table, with the neighbours of the rows that were sampled."""
 
     smallest: float
     median_nearest: float
     variance: float
+    neighbours: Int[Tensor, "m k"] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,31 +45,43 @@ class Change:
     at_bound: int | None = None  # rows that moved as far as they may
 
 
+def sample_rows(n: int, d: int) -> Int[Tensor, " m"] | None:
+    """A fixed random sample of the rows of a large table; None for a table that is measured whole."""
+    if n <= _MAX_ROWS:
+        return None
+    return torch.randperm(n, generator=torch.Generator().manual_seed(0))[: min(_SAMPLED_ROWS, make_plan(n, d).searched)]
+
+
 def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
-    """Measure a table; the angles of a large table are those of a fixed random sample of rows, under a bar."""
-    if len(x) <= _MAX_ROWS:
+    """Measure a table; the neighbours of a large one are searched for in one pass over it, under a bar."""
+    rows, neighbours, variance = sample_rows(*x.shape), None, spherical_variance(x)
+    if rows is None:
         nearest = nearest_angles(x)
     else:
-        rows = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))[: _sample_size(*x.shape)]
-        found = search(project(x), rows, progress=progress)[:, 0]
-        nearest = angle(*(project(x[index].double()) for index in (rows, found)))
-    return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), spherical_variance(x))
-
-
-def _sample_size(n: int, d: int) -> int:
-    return n if n <= _MAX_ROWS else min(_SAMPLED_ROWS, make_plan(n, d).searched)
+        neighbours = nearest_in_table(
+            Rows(x),
+            torch.arange(len(x)),
+            rows,
+            k=min(NEIGHBOURS, len(x) - 1),
+            dtype=full_precision(x[:0]).dtype,
+            progress=progress,
+        )
+        nearest = angle(*(project(x[index].double()) for index in (rows, neighbours[:, 0])))
+    return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), variance, neighbours)
 
 
 def measure_change(
-    x: Float[Tensor, "n d"], y: Float[Tensor, "n d"], max_move: float | None = None, *, progress: bool = False
+    x: Float[Tensor, "n d"], y: Float[Tensor, "n d"], before: State, after: State, max_move: float | None = None
 ) -> Change:
-    """Measure the moves from `x` to `y`, of rows that could turn by `max_move` degrees."""
-    blocks = zip(torch.split(x, 2**14), torch.split(y, 2**14), strict=True)
-    moves = torch.cat([angle(project(before.double()), project(after.double())) for before, after in blocks])
-    draw = torch.Generator().manual_seed(0)
-    overlap = neighbour_overlap(
-        x, y, neighbours=NEIGHBOURS, samples=OVERLAP_ROWS, generator=draw, progress=progress and len(x) > _MAX_ROWS
-    )
+    """Measure the moves from `x` to `y`, which have these measures, of rows that could turn by `max_move` degrees."""
+    size = max(1, _BLOCK // x.shape[1])
+    blocks = zip(torch.split(x, size), torch.split(y, size), strict=True)
+    moves = torch.cat([angle(project(old.double()), project(new.double())) for old, new in blocks])
+    if before.neighbours is None or after.neighbours is None:
+        draw = torch.Generator().manual_seed(0)
+        overlap = neighbour_overlap(x, y, neighbours=NEIGHBOURS, samples=OVERLAP_ROWS, generator=draw)
+    else:
+        overlap = share_kept(before.neighbours, after.neighbours)
     at_bound = None if max_move is None else int((moves >= _AT_BOUND * math.radians(max_move)).sum())
     return Change(math.degrees(moves.max()), math.degrees(moves.mean()), overlap, at_bound)
 
@@ -84,11 +101,12 @@ def comparison_to_dict(before: State, after: State, change: Change) -> dict[str,
     return {**states, "moves": moves, f"overlap@{NEIGHBOURS}": change.overlap}
 
 
-def format_comparison(before: State, after: State, change: Change, rows: int, dimensions: int) -> str:
+def format_comparison(before: State, after: State, change: Change, rows: int) -> str:
     """Format the measures before and after as a table."""
-    sampled = _sample_size(rows, dimensions)
-    angle_sample = f" ({sampled} of {rows} rows)" if sampled < rows else ""
-    overlap_sample = f" ({OVERLAP_ROWS} of {rows} rows)" if rows > OVERLAP_ROWS else ""
+    searched, compared = rows, min(rows, OVERLAP_ROWS)
+    if before.neighbours is not None:
+        searched = compared = len(before.neighbours)
+    angle_sample, overlap_sample = (f" ({m} of {rows} rows)" if m < rows else "" for m in (searched, compared))
     lines = [
         ("", "before", "after"),
         (f"smallest angle{angle_sample}", f"{before.smallest:.4f}°", f"{after.smallest:.4f}°"),

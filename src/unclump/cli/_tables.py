@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from unclump._text import sanitise
+from unclump.cli._stages import shows_progress
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load, read_shards
 from unclump.tables.transform import Isotropy
@@ -78,11 +78,6 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
         )
     notes = [f"{_list(bad)}: without a direction, as padding is; unchanged"] if bad else []
     return table, directed, [*notes_on(table), *notes]
-
-
-def shows_progress(args: argparse.Namespace) -> bool:
-    """Whether to show progress bars: on a terminal, unless --quiet."""
-    return not args.quiet and sys.stderr.isatty()
 
 
 def notes_on(table: Table) -> list[str]:

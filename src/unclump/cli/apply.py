@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unclump._text import sanitise
 from unclump.cli._files import add_input, add_output
+from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
     from unclump.tables.transform import Isotropy
@@ -36,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
     """Read the map and the table, apply, write."""
     import json
 
-    from unclump.cli._tables import check_output, mapped, read_table, resolve_output, shows_progress
+    from unclump.cli._tables import check_output, mapped, read_table, resolve_output
     from unclump.tables.files import save
 
     output = resolve_output(args)

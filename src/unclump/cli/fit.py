@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from unclump._text import sanitise
 from unclump.cli._files import add_input
+from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
     from unclump.tables.transform import Isotropy
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, fit, write the map."""
     import json
 
-    from unclump.cli._tables import read_table, shows_progress
+    from unclump.cli._tables import read_table
     from unclump.tables.transform_files import check_map_target
 
     isotropy = _build(args)

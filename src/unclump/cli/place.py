@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from unclump._text import FileError, sanitise
 from unclump.cli._files import add_habits, add_input, add_output
+from unclump.cli._stages import Stages
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,15 +41,25 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, place the rows, write, and print the result."""
+    with Stages(args) as stages:
+        text = _run(args, stages)
+    if args.json or not args.quiet:
+        print(text)
+
+
+def _run(args: argparse.Namespace, stages: Stages) -> str:
+    """Do it all, and return what to print at the end."""
+    stages.show(f"reading {sanitise(args.file.name)}")
     import torch
 
     from unclump._checks import check_count
-    from unclump._precision import full_precision
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import check_output, read_table, resolve_output, shows_progress
+    from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.dispersion.moves import norms_of
-    from unclump.dispersion.placing import place
+    from unclump.dispersion.placing import place_among
+    from unclump.ops.project import project
     from unclump.tables.files import save
+    from unclump.tables.rows import BLOCK
 
     if args.count is not None:
         check_count("--count", args.count)
@@ -62,32 +73,38 @@ def run(args: argparse.Namespace) -> None:
     placeholder = table.points.new_zeros(1, d).expand(rows + count, d)
     format_name = check_output(output, table.with_points(placeholder, names=names), in_place=args.in_place)
 
+    stages.show("preparing")
     old = table.points if directed.all() else table.points[directed]
-    points = full_precision(old.to(device))
-    generator = torch.Generator().manual_seed(args.seed)
-    samples, progress = max(_SAMPLES, 4 * count), shows_progress(args)
-    directions = place(count, points, samples=samples, generator=generator, progress=progress)
-    added = (directions * norms_of(points).median()).to(table.points)
+    norms = torch.cat([norms_of(some) for some in torch.split(old, max(1, BLOCK // d))])
+    directions = place_among(
+        count,
+        project(old.to(device)),
+        samples=max(_SAMPLES, 4 * count),
+        generator=torch.Generator().manual_seed(args.seed),
+        progress=stages.progress,
+    )
+    added = (directions * norms.median()).to(table.points)
     if not (added.isfinite().all() and added.any(dim=-1).all()):
         raise ValueError(
             f"{sanitise(args.file)}: expected {str(added.dtype).removeprefix('torch.')} to hold new rows of the median "
             "norm, got infinite or zero ones; scale the table, or use a wider dtype"
         )
     longer = table.with_points(torch.cat([table.points, added]), names=names)
+    stages.show(f"writing {sanitise(output.name)}")
     save(output, longer, in_place=args.in_place)
     if args.new is not None and args.names is not None and format_name in _NAMELESS:
         files = f"{sanitise(args.names)}, then of {sanitise(args.new)}"
         notes.append(f"it cannot store names: they are the lines of {files}")
-    smallest, largest = _nearest_distances(torch.cat([old, added]), count)
+    stages.show("measuring")
+    smallest, largest = _nearest_distances(old, added, progress=stages.progress)
     if args.json:
         files_and_rows = {"file": str(args.file), "output": str(output), "rows": rows, "added": count}
         nearest = {"smallest_degrees": smallest, "largest_degrees": largest}
-        print(json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1))
-    elif not args.quiet:
-        ends = dict.fromkeys(f"{angle:.4f}°" for angle in (smallest, largest))  # one if they are the same
-        plural, distances = "s" if count > 1 else "", " to ".join(ends)
-        print(f"{count} row{plural} added to {rows}; the nearest other row is {distances} away")
-        print("\n".join([f"written to {sanitise(output)}", *notes]))
+        return json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1)
+    ends = dict.fromkeys(f"{angle:.4f}°" for angle in (smallest, largest))  # one if they are the same
+    plural, distances = "s" if count > 1 else "", " to ".join(ends)
+    added_to = f"{count} row{plural} added to {rows}; the nearest other row is {distances} away"
+    return "\n".join([added_to, f"written to {sanitise(output)}", *notes])
 
 
 def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None:
@@ -114,14 +131,18 @@ def _new_names(args: argparse.Namespace, table: "Table") -> Sequence[str] | None
     return lines
 
 
-def _nearest_distances(points: "Tensor", count: int) -> tuple[float, float]:
-    """The smallest and the largest angle, in degrees, of the last `count` rows to their nearest of all others."""
+def _nearest_distances(old: "Tensor", added: "Tensor", *, progress: bool) -> tuple[float, float]:
+    """The smallest and the largest angle, in degrees, of the added rows to their nearest of all others."""
     import torch
 
+    from unclump._precision import full_precision
     from unclump.geometry.sphere import angle
-    from unclump.ops.nearest import nearest_of_rows
     from unclump.ops.project import project
+    from unclump.tables.rows import Rows
+    from unclump.tables.sampled_search import nearest_in_table
 
-    new = torch.arange(len(points) - count, len(points))
-    nearest = angle(*(project(points[index].double()) for index in (new, nearest_of_rows(project(points), new)[:, 0])))
+    rows = Rows([old, added])
+    all_rows, new = torch.arange(len(rows)), torch.arange(len(old), len(rows))
+    found = nearest_in_table(rows, all_rows, new, k=1, dtype=full_precision(old[:0]).dtype, progress=progress)[:, 0]
+    nearest = angle(*(project(rows.take(numbers).double()) for numbers in (new, found)))
     return math.degrees(nearest.min()), math.degrees(nearest.max())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from unclump._text import sanitise
 from unclump.cli._files import add_input
+from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
     from unclump.tables.comparison_methods import Fits, Method
@@ -59,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
 
     from unclump._checks import check_count
     from unclump.cli._evidence import read_evidence
-    from unclump.cli._tables import check_output, paths_of, read_table, shows_progress
+    from unclump.cli._tables import check_output, paths_of, read_table
     from unclump.tables.comparison_files import check_comparison_target, save_comparison
     from unclump.tables.comparison_methods import Fits, method_named
     from unclump.tables.comparison_run import compare
@@ -121,7 +122,7 @@ def _write(
     args: argparse.Namespace, table: "Table", fits: "Fits", method: "Method | None"
 ) -> tuple[list[Path], list[str]]:
     """Write the recommended table and map; return which of them, and notes on what was not written."""
-    from unclump.cli._tables import mapped, shows_progress
+    from unclump.cli._tables import mapped
     from unclump.tables.comparison_methods import Map
     from unclump.tables.files import save
 

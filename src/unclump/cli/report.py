@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unclump.cli._files import add_habits, add_input
+from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
     from unclump.tables.files import Table
@@ -68,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
     from unclump._text import sanitise
     from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import load_table, paths_of, shows_progress
+    from unclump.cli._tables import load_table, paths_of
     from unclump.report import report
     from unclump.tables.comparison_files import load_comparison
     from unclump.tables.findings import Health

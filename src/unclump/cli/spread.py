@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from unclump._text import sanitise
 from unclump.cli._files import add_habits, add_input, add_output
 from unclump.cli._spread_checks import check_checkpoint, validate
+from unclump.cli._stages import Stages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,7 +74,16 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, spread, write, and print the comparison."""
-    from unclump.cli._comparison import comparison_to_dict, format_comparison, measure_state
+    with Stages(args) as stages:
+        text = _run(args, stages)
+    if text is not None:
+        print(text)
+
+
+def _run(args: argparse.Namespace, stages: Stages) -> str | None:
+    """Do it all, and return what to print at the end."""
+    stages.show(f"reading {sanitise(args.file.name)}")
+    from unclump.cli._comparison import comparison_to_dict, format_comparison
     from unclump.cli._tables import check_output, read_table, resolve_output
     from unclump.tables.files import save
 
@@ -83,34 +93,34 @@ def run(args: argparse.Namespace) -> None:
     if output is not None:
         check_output(output, table, in_place=args.in_place)
         check_checkpoint(args.checkpoint, args.file, output)
-    job = _Job(table, directed, args)
+    job = _Job(table, directed, args, stages)
+    before = job.measure(job.start)
     if max_moves is not None:
-        _try_moves(job, max_moves)
-        return
+        _try_moves(job, before, max_moves)
+        return None
     assert output is not None
-    before = measure_state(job.start, progress=job.progress)
     points = job.separate_duplicates() if args.duplicates_only else job.spread(args.max_move)
+    stages.show(f"writing {sanitise(output.name)}")
     save(output, table.with_points(points), in_place=args.in_place)
     if args.checkpoint is not None:
         args.checkpoint.unlink(missing_ok=True)
-    after = job.with_direction(points)
-    measured = before, measure_state(after, progress=job.progress), job.measure_change(after, args.max_move)
-    notes = [*job.notes, *_copies(measured[1].smallest, after, args), *notes]
+    rows = job.with_direction(points)
+    after = job.measure(rows)
+    measured = before, after, job.measure_change(rows, before, after, args.max_move)
+    notes = [*job.notes, *_copies(after.smallest, rows, args), *notes]
     if args.json:
         files = {"file": str(args.file), "output": str(output), "rows": len(table.points)}
-        print(json.dumps({**files, **comparison_to_dict(*measured), "notes": notes}, indent=1))
-        return
-    print("\n".join([format_comparison(*measured, *after.shape), *notes, f"written to {sanitise(output)}"]))
+        return json.dumps({**files, **comparison_to_dict(*measured), "notes": notes}, indent=1)
+    return "\n".join([format_comparison(*measured, len(rows)), *notes, f"written to {sanitise(output)}"])
 
 
 class _Job:
     """A table and what to do with it; the options are validated on construction."""
 
-    def __init__(self, table: "Table", directed: Any, args: argparse.Namespace) -> None:
+    def __init__(self, table: "Table", directed: Any, args: argparse.Namespace, stages: Stages) -> None:
         from unclump.cli._options import build_objective, read_row_list, resolve_device
-        from unclump.cli._tables import shows_progress
 
-        self.table, self.args, self.notes = table, args, list[str]()
+        self.table, self.args, self.stages, self.notes = table, args, stages, list[str]()
         self.points = table.points.to(resolve_device(args.device))
         self.directed = None if directed.all() else directed.to(self.points.device)
         self.start = self.with_direction(self.points)
@@ -123,17 +133,24 @@ class _Job:
         self.batch_size = args.batch_size or (None if name in _WHOLE_TABLE or rows <= _BATCH else _BATCH)
         passes = min(max(_PASSES[0], 10_000_000 // rows), _PASSES[1])
         self.steps = args.steps if args.steps is not None else passes * max(1, rows // (self.batch_size or rows))
-        self.progress = shows_progress(args)
 
     def with_direction(self, points: Any) -> Any:
         """The rows that were not zero in FILE."""
         return points if self.directed is None else points[self.directed]
 
-    def measure_change(self, points: Any, max_move: float | None) -> "Change":
-        """The moves from the table to these points."""
+    def measure(self, points: Any) -> "State":
+        """The measures of these points."""
+        from unclump.cli._comparison import measure_state
+
+        self.stages.show("measuring")
+        return measure_state(points, progress=self.stages.progress)
+
+    def measure_change(self, points: Any, before: "State", after: "State", max_move: float | None) -> "Change":
+        """The moves from the table to these points, which have these measures."""
         from unclump.cli._comparison import measure_change
 
-        return measure_change(self.start, points, max_move, progress=self.progress)
+        self.stages.show("comparing")
+        return measure_change(self.start, points, before, after, max_move)
 
     def spread(self, max_move: float | None) -> Any:
         """Disperse the points of the table, in the dtype they are written in."""
@@ -142,6 +159,7 @@ class _Job:
         from unclump.dispersion.loop import disperse
 
         args = self.args
+        self.stages.show("preparing")
         result = disperse(
             self.points,
             self.objective(),  # with a new generator: the result does not depend on earlier runs
@@ -149,7 +167,7 @@ class _Job:
             lr=math.radians(_LR if args.lr is None else args.lr),
             batch_size=self.batch_size,
             generator=torch.Generator().manual_seed(args.seed),
-            progress=self.progress,
+            progress=self.stages.progress,
             frozen=self.frozen,
             max_move=None if max_move is None else math.radians(max_move),
             keep_norms=self.keep_norms,
@@ -169,6 +187,7 @@ class _Job:
         from unclump.dispersion.repair import separate_duplicates
 
         args = self.args
+        self.stages.show("separating duplicates")
         result = separate_duplicates(
             self.points,
             within=None if args.within is None else math.radians(args.within),
@@ -181,30 +200,32 @@ class _Job:
         return result.points
 
 
-def _try_moves(job: _Job, max_moves: list[float]) -> None:
+def _try_moves(job: _Job, before: "State", max_moves: list[float]) -> None:
     """Print a line for each limit on moves, as soon as it is computed; or JSON, at the end."""
-    from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict, measure_state
-
-    before = measure_state(job.start, progress=job.progress)
+    from unclump.cli._comparison import NEIGHBOURS, Change, comparison_to_dict
 
     def results() -> "Iterator[tuple[float, State, Change]]":
         yield 0.0, before, Change(0.0, 0.0, 1.0, 0)
         for degrees in max_moves:
             spread = job.with_direction(job.spread(degrees))
-            yield degrees, measure_state(spread, progress=job.progress), job.measure_change(spread, degrees)
+            after = job.measure(spread)
+            yield degrees, after, job.measure_change(spread, before, after, degrees)
 
     if job.args.json:
         lines = [
             {"max_move_degrees": degrees, **comparison_to_dict(before, state, change)}
             for degrees, state, change in results()
         ]
+        job.stages.clear()
         print(json.dumps({"file": str(job.args.file), "max_moves": lines}, indent=1))
         return
     angles = "smallest angle", "median nearest angle"
     headings = ("max move", "rows at the bound", f"overlap@{NEIGHBOURS}", "spherical variance", *angles)
+    job.stages.clear()
     print("  ".join(headings))
     for degrees, state, change in results():
         angles = f"{state.smallest:.4f}°", f"{state.median_nearest:.4f}°"
+        job.stages.clear()
         cells = (f"{degrees:g}°", str(change.at_bound), f"{change.overlap:.4f}", f"{state.variance:.4f}", *angles)
         print("  ".join(f"{cell:>{len(heading)}}" for heading, cell in zip(headings, cells, strict=True)), flush=True)
     print("nothing was written; choose one with --max-move")

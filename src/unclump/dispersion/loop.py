@@ -133,7 +133,9 @@ def disperse(
         measure_every=measure_every,
     )
     moving = _movable_rows(frozen, directed, ranks)
-    table = nn.Parameter(full_precision(directed.rows).clone(memory_format=torch.contiguous_format))
+    table = nn.Parameter(
+        directed.rows.to(full_precision(directed.rows[:0]).dtype, copy=True, memory_format=torch.contiguous_format)
+    )
     batch_rows = min(batch_size or ranks.total, ranks.total)
     run = Run(
         table,
@@ -197,7 +199,9 @@ def disperse(
         file.write(run.state_dict())
     free = slice(None) if moving is None else moving
     points = directed.rows.clone(memory_format=torch.contiguous_format)
-    points[free] = settle(table.detach()[free], directed.rows[free], keep_norms=keep_norms, max_move=max_move)
+    points[free] = settle(
+        table.detach()[free], directed.rows[free], keep_norms=keep_norms, max_move=max_move, progress=progress
+    )
     return Dispersed(like(directed.put_back(points), x), run.history(interrupted=run.step <= steps))
 
 

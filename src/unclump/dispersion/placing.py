@@ -9,7 +9,7 @@ from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_count, check_generator, check_table
 from unclump.dispersion.directed import DirectedRows
 from unclump.geometry.sampling import uniform
-from unclump.geometry.sphere import angle
+from unclump.geometry.sphere import angle, angle_of
 from unclump.ops.nearest import nearest
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
@@ -64,8 +64,16 @@ def place(
         raise ValueError(f"expected at least as many samples as new rows, got {samples} for {count}; use more samples")
     table = project(directed.rows)
     check_table(table)
-    locations = uniform(samples, table.shape[1], generator=generator, dtype=table.dtype, device=table.device)
-    return like(_maximise_room(table, _choose_farthest(count, locations, table, progress)).to(original.dtype), x)
+    placed = place_among(count, table, samples=samples, generator=generator, progress=progress)
+    return like(placed.to(original.dtype), x)
+
+
+def place_among(
+    count: int, x: Float[Tensor, "n d"], *, samples: int, generator: torch.Generator | None, progress: bool
+) -> Float[Tensor, "{count} d"]:
+    """`place` among unit rows, without checks."""
+    locations = uniform(samples, x.shape[1], generator=generator, dtype=x.dtype, device=x.device)
+    return _maximise_room(x, _choose_farthest(count, locations, x, progress), progress)
 
 
 def _choose_farthest(
@@ -85,13 +93,13 @@ def _choose_farthest(
     return locations[torch.stack(chosen)]
 
 
-def _maximise_room(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"]) -> Float[Tensor, "m d"]:
+def _maximise_room(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"], progress: bool) -> Float[Tensor, "m d"]:
     """Maximise the soft minimum; return the best iterate, by its smallest angle to any other row."""
     rows = nn.Parameter(start.clone())
     optimizer = SphereAdam([rows], lr=0.0)
     best, near, room = start, *_nearest_rows(x, start)
     widest = room.min()
-    for sharpness in _SHARPNESS:
+    for sharpness in tqdm(_SHARPNESS, desc="placing", disable=not progress, leave=False):
         optimizer.param_groups[0]["lr"] = room.mean().item() / sharpness  # about the width of the soft minimum
         scale = (sharpness / (2 * torch.sin(room / 2)).square()).unsqueeze(-1)
         old, others = x[near.clamp_max(len(x) - 1)], near - len(x)
@@ -109,7 +117,11 @@ def _maximise_room(x: Float[Tensor, "n d"], start: Float[Tensor, "m d"]) -> Floa
 
 def _nearest_rows(x: Float[Tensor, "n d"], y: Float[Tensor, "m d"]) -> tuple[Int[Tensor, "m k"], Float[Tensor, " m"]]:
     """For each row of y, its nearest other rows in (x, y), nearest first; and the angle to the nearest."""
-    z = torch.cat([x, y])
-    k = min(len(z) - 1, max(16, min(_NEIGHBOURS, _MAX_GATHERED // y.numel())))
-    near, _ = nearest(y, z, k=k, itself=len(x))
-    return near, angle(y, z[near[:, 0]])
+    k = max(16, min(_NEIGHBOURS, _MAX_GATHERED // y.numel()))
+    near, r2 = nearest(y, x, k=min(k, len(x)))
+    if len(y) > 1:
+        near_new, r2_new = nearest(y, k=min(k, len(y) - 1))
+        near, r2 = torch.cat([near, near_new + len(x)], dim=1), torch.cat([r2, r2_new], dim=1)
+        r2, order = r2.topk(min(k, r2.shape[1]), largest=False)
+        near = near.gather(1, order)
+    return near, angle_of(r2[:, 0])

@@ -21,6 +21,7 @@ from unclump.objectives._base import Objective
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
 
+_SUMMED_ROWS = 2**14
 _MEASURED_ROWS = 4096  # rows among which every record searches the smallest angle: a fiftieth of a second on one core
 
 
@@ -112,7 +113,10 @@ class Run:
             raise ValueError(
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
-        total = self.ranks.sum(points.sum(dim=0, dtype=widest(points.device)))
+        blocks = torch.split(points, _SUMMED_ROWS)  # a sum in another dtype converts a copy
+        total = self.ranks.sum(
+            torch.stack([block.sum(dim=0, dtype=widest(points.device)) for block in blocks]).sum(dim=0)
+        )
         variance = 1 - vector_norm(total).item() / self.ranks.total
         self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
 

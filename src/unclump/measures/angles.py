@@ -28,7 +28,7 @@ from unclump.geometry.sampling import uniform
 from unclump.geometry.sphere import angle, angle_of
 from unclump.kernels import Riesz
 from unclump.measures.pair_chords import median_chords
-from unclump.measures.rows import BLOCK, PerSet, Points, directions_on_ranks, map_sets, per_set
+from unclump.measures.rows import BLOCK, PerSet, Points, directions_on_ranks, map_sets, per_set, sum_of_directions
 from unclump.measures.summary_table import Summary
 from unclump.ops import faiss_search
 from unclump.ops.kernel_sum import kernel_sum
@@ -132,11 +132,11 @@ def spherical_variance(x: Points, *, gather: Gather = False) -> PerSet:
         >>> spherical_variance(torch.eye(4))
         0.5
     """
-    return per_set(_spherical_variance(*directions_on_ranks(x, gather, at_least=1)))
+    return per_set(_variance_of_sum(*sum_of_directions(x, gather, at_least=1)))
 
 
-def _spherical_variance(x: Tensor, ranks: Alone) -> Tensor:
-    length: Tensor = vector_norm(ranks.sum(x.sum(dim=-2)) / ranks.total, dim=-1)
+def _variance_of_sum(total: Float[Tensor, "*sets d"], n: int) -> Float[Tensor, "*sets"]:
+    length: Tensor = vector_norm(total / n, dim=-1)
     return 1 - length
 
 
@@ -242,7 +242,7 @@ def summary(
         mean_nearest_angle=near.mean().item(),
         median_angle=_median_angle(x, ranks),
         mean_angle=_mean_angle(x, ranks),
-        spherical_variance=_spherical_variance(x, ranks).item(),
+        spherical_variance=_variance_of_sum(ranks.sum(x.sum(dim=-2)), ranks.total).item(),
         effective_rank=rank_of(singular_values(x, ranks)).item(),
         covering_radius=_covering_radius(x, ranks, samples, generator).item(),
         covering_samples=samples,

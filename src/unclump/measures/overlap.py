@@ -1,17 +1,14 @@
 r"""The overlap of nearest neighbours between two versions of a table."""
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
-from tqdm import tqdm
 
 from unclump._arrays import Floats, as_tensor
 from unclump._checks import check_count, check_generator, check_points, check_rows
 from unclump.measures.rows import PerSet, map_sets
 from unclump.ops.nearest import nearest_of_rows
 from unclump.ops.project import project
-
-_SEARCHED_ROWS = 500  # at a time, between updates of the bar
 
 
 def neighbour_overlap(
@@ -21,7 +18,6 @@ def neighbour_overlap(
     neighbours: int = 10,
     samples: int | None = 2000,
     generator: torch.Generator | None = None,
-    progress: bool = False,
 ) -> PerSet:
     r"""The mean share of a row's k nearest neighbours in one table that are also among its k nearest in another.
 
@@ -37,7 +33,6 @@ def neighbour_overlap(
         samples: The number of randomly sampled rows whose neighbours in the whole table are compared, or None for all
             rows. With 2000 rows the sampling error is about 0.005. The same rows are sampled in all sets.
         generator: Draws the sample.
-        progress: Show a progress bar on stderr.
 
     Example:
         >>> x = torch.tensor([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]])
@@ -64,19 +59,11 @@ def neighbour_overlap(
     k = min(neighbours, n - 1)
 
     def mean_overlap(*tables: Tensor) -> float:
-        before, after = (search(project(table), rows.to(table.device), k=k, progress=progress) for table in tables)
-        return (before.unsqueeze(2) == after.unsqueeze(1)).any(dim=2).sum().item() / before.numel()
+        return share_kept(*(nearest_of_rows(project(table), rows.to(table.device), k=k) for table in tables))
 
     return map_sets(mean_overlap, first.detach(), second.detach())
 
 
-def search(
-    x: Float[Tensor, "n d"], rows: Int[Tensor, " m"], *, k: int = 1, progress: bool = False
-) -> Int[Tensor, "m {k}"]:
-    """The k nearest others of some rows of a table of unit rows, nearest first; under a progress bar."""
-    with tqdm(total=len(rows), desc="measuring", unit="row", disable=not progress, leave=False) as bar:
-        found = []
-        for some in torch.split(rows, _SEARCHED_ROWS):
-            found.append(nearest_of_rows(x, some, k=k))
-            bar.update(len(some))
-    return torch.cat(found)
+def share_kept(before: Int[Tensor, "m k"], after: Int[Tensor, "m k"]) -> float:
+    """The share of the neighbours of rows, by their numbers, that are among those of the same rows after a change."""
+    return (before.unsqueeze(2) == after.unsqueeze(1)).any(dim=2).sum().item() / before.numel()

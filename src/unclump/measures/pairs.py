@@ -13,7 +13,15 @@ from torch import Tensor
 from unclump._checks import check_positive, check_sharpness
 from unclump.distributed.ranks import Alone, Gather
 from unclump.kernels import Gaussian, Relative
-from unclump.measures.rows import PerSet, Points, directions_of_sets, directions_on_ranks, map_sets, per_set
+from unclump.measures.rows import (
+    PerSet,
+    Points,
+    directions_of_sets,
+    directions_on_ranks,
+    map_sets,
+    per_set,
+    sum_of_directions,
+)
 from unclump.ops.kernel_sum import kernel_sum
 
 
@@ -33,8 +41,7 @@ def mean_cosine(x: Points, *, gather: Gather = False) -> PerSet:
         >>> round(mean_cosine(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]])), 6)  # 0, 0 and 1
         0.333333
     """
-    x, ranks = directions_on_ranks(x, gather)
-    return per_set(cosine_of_sum(ranks.sum(x.sum(dim=-2)), ranks.total))
+    return per_set(cosine_of_sum(*sum_of_directions(x, gather)))
 
 
 def cosine_of_sum(total: Float[Tensor, "*sets d"], n: int) -> Float[Tensor, "*sets"]:

@@ -67,6 +67,15 @@ def raw_rows_on_ranks(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[
     return x.detach(), ranks_of_rows(x, group, at_least)
 
 
+def sum_of_directions(x: Points, gather: Gather, *, at_least: int = 2) -> tuple[Float[Tensor, "*sets d"], int]:
+    """The sum of the directions of nonzero rows, over all ranks, and the number of rows; a block at a time."""
+    rows, ranks = raw_rows_on_ranks(x, gather, at_least=at_least)
+    check_rows(rows)
+    step = max(1, _BLOCK * rows.shape[-2] // max(1, rows.numel()))
+    sums = [project(widen(block)).sum(dim=-2) for block in torch.split(rows, step, dim=-2)]
+    return ranks.sum(torch.stack(sums).sum(dim=0)), ranks.total
+
+
 def _local_table(x: Points, gather: Gather) -> tuple[Tensor, Any]:
     """The rows of this rank, and the group of ranks that share the table."""
     check_gather(gather)

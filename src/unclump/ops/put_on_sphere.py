@@ -9,7 +9,7 @@ from torch.linalg import vector_norm
 from unclump._checks import has_direction, zeros_message
 from unclump._precision import full_precision
 from unclump.ops.project import project
-from unclump.ops.row_update import as_rows, group_alike, local_part, rows_of, write_rows
+from unclump.ops.row_update import BLOCK, as_rows, group_alike, local_part, rows_of, write_rows
 
 
 def put_on_sphere(tables: Sequence[Tensor]) -> None:
@@ -21,11 +21,18 @@ def put_on_sphere(tables: Sequence[Tensor]) -> None:
     for indices in group_alike(tables):
         group = [tables[i] for i in indices]
         rows = rows_of(group)
-        norm = vector_norm(full_precision(rows), dim=-1, keepdim=True)
-        rounding = torch.finfo(rows.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries and of their sum
-        size = vector_norm(rows, torch.inf, dim=-1, keepdim=True)  # finite even if the norm overflows
-        is_off = ((norm - 1).abs() > rounding) & (size < torch.inf)
-        write_rows(torch.where(is_off, project(rows).to(rows.dtype), rows), group)
+        block = max(1, BLOCK // rows.shape[1] if rows.is_cpu else len(rows))
+        for start in range(0, len(rows), block):
+            rows[start : start + block] = _on_sphere(rows[start : start + block])
+        write_rows(rows, group)
+
+
+def _on_sphere(rows: Tensor) -> Tensor:
+    norm = vector_norm(full_precision(rows), dim=-1, keepdim=True)
+    rounding = torch.finfo(rows.dtype).eps + 16 * torch.finfo(norm.dtype).eps  # of the entries and of their sum
+    size = vector_norm(rows, torch.inf, dim=-1, keepdim=True)  # finite even if the norm overflows
+    is_off = ((norm - 1).abs() > rounding) & (size < torch.inf)
+    return torch.where(is_off, project(rows).to(rows.dtype), rows)
 
 
 def find_zeros(tables: Sequence[Tensor], names: Sequence[str]) -> list[str]:

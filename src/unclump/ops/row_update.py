@@ -15,7 +15,7 @@ from unclump.ops.native import rows as loops
 from unclump.ops.project import project
 from unclump.ops.update_rules import adam_update, sgd_update
 
-_BLOCK = 2**20  # entries of a block on the CPU, small enough for the allocator to reuse the memory of temporaries
+BLOCK = 2**20  # entries of a block on the CPU, small enough for the allocator to reuse the memory of temporaries
 
 Update = partial[Any]  # a rule with its options
 
@@ -174,7 +174,7 @@ def in_place(
     if lazy:  # NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]
-    block = max(1, _BLOCK // x.shape[1] if x.device.type == "cpu" else len(grad))
+    block = max(1, BLOCK // x.shape[1] if x.device.type == "cpu" else len(grad))
     is_half = torch.finfo(x.dtype).bits < 32
     for start in range(0, len(grad), block):
         block_slice = slice(start, start + block)

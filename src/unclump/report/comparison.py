@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
+from unclump.measures.overlap import share_kept
 from unclump.report.charts import move_chart
 from unclump.report.components import render_figures, render_section, render_table, render_tiles
 from unclump.report.table_view import TableView
@@ -55,8 +56,7 @@ def compare(
     k = min(_NEIGHBOURS, len(rows) - 1)
     sampled = rows[torch.randperm(len(rows), generator=generator)[:_SAMPLE].sort().values]
     near = [nearest_in_table(Rows(view.points), rows, sampled, k=k, device=device) for view in (before, after)]
-    kept = (near[0].unsqueeze(2) == near[1].unsqueeze(1)).any(dim=2).double().mean().item()
-    return Comparison(before, after, rows, moves, kept, k, len(sampled))
+    return Comparison(before, after, rows, moves, share_kept(*near), k, len(sampled))
 
 
 def comparison_section(comparison: Comparison) -> str:
