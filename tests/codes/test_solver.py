@@ -1,8 +1,10 @@
 """The solver of spherical codes: closed forms, determinism, stopping, and gradients against torch's."""
 
 import _thread
+import inspect
 import itertools
 import math
+import re
 import signal
 import threading
 import time
@@ -13,7 +15,20 @@ import torch
 
 from unclump import Gaussian, Laplace, Riesz
 from unclump import _library as library
-from unclump.codes.search.loops import anneal, energy, polish, smallest_squared_chord, soft_maximum, solve_skyline
+from unclump.codes.search import loops
+from unclump.codes.search.groups import point_group
+from unclump.codes.search.loops import (
+    anneal,
+    anneal_orbits,
+    energy,
+    minimise_energy,
+    minimise_overlap,
+    polish,
+    smallest_squared_chord,
+    soft_maximum,
+    solve_skyline,
+)
+from unclump.codes.search.orbits import Orbits
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.restart import CodeSearch
 from unclump.codes.search.solver import minimal_energy, solve
@@ -287,16 +302,39 @@ def test_refusals():
         minimal_energy(5, 3, "riesz")
 
 
-def test_the_same_bits_wherever_the_points_are_in_memory():
+# Name of the loop -> a call of it.
+LOOPS = {
+    "anneal": lambda x: anneal(x, 4.0, 2048.0, 50, 1e-3, estimate_spacing(len(x), 3), GO),
+    "anneal_orbits": lambda x: anneal_orbits(
+        Orbits(x, np.concatenate([point_group("C3v").elements] * len(x)), np.full(len(x), 6), point_group("C3v")),
+        4.0, 256.0, 20, 1e-3, estimate_spacing(6 * len(x), 3), GO,
+    ),
+    "minimise_overlap": lambda x: minimise_overlap(x, estimate_spacing(len(x), 3) ** 2, 50, 1e-12, GO),
+    "polish": lambda x: polish(x, 1.25, 50, GO),
+    "smallest_squared_chord": smallest_squared_chord,
+    "minimise_energy": lambda x: minimise_energy(x, Riesz(1), 50, 1e-9, estimate_spacing(len(x), 3), GO),
+    "energy": lambda x: energy(x, Riesz(1)),
+    "soft_maximum": lambda x: soft_maximum(x, 30.0, 0.9),
+    "solve_skyline": lambda x: solve_skyline(x @ x.T + np.eye(len(x)), np.zeros(len(x), np.int64), x[:, 0].copy()),
+}  # fmt: skip
+
+
+def test_every_loop_is_among_them():
+    assert set(re.findall(r'_call\(\s*"(\w+)"', inspect.getsource(loops))) == LOOPS.keys()
+
+
+@pytest.mark.usefixtures("loaded_cores")
+@pytest.mark.parametrize("calls", [16, pytest.param(1_000, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_same_bits_wherever_the_points_are_in_memory(name, calls):
     x = random_points(21, 3)
     memory = np.empty(x.size + 16)
-    found = set()
-    for shift in range(16):
-        y = memory[shift : shift + x.size].reshape(x.shape)
+    found, kept = set(), []
+    for call in range(calls):
+        y = memory[call % 16 : call % 16 + x.size].reshape(x.shape)
         y[:] = x
-        anneal(y, 4.0, 2048.0, 50, 1e-3, estimate_spacing(21, 3), GO)
-        polish(y, 1.25, 50, GO)
-        found.add(y.tobytes())
+        found.add((repr(LOOPS[name](y)), y.tobytes()))
+        kept = [*kept[-40:], np.empty(1 + 97 * call % 4096, np.uint8)]  # the loops' own arrays come to lie elsewhere
     assert len(found) == 1
 
 

@@ -1,6 +1,7 @@
 """The loops in C++ give what the reference in torch gives: at many sizes, in both precisions, on several threads."""
 
 import math
+from functools import partial
 
 import pytest
 import torch
@@ -32,7 +33,8 @@ from unclump.ops.native import circles as circle_loops
 from unclump.ops.native import rows
 from unclump.ops.native.kernel_sum import code_of
 from unclump.ops.nearest import nearest
-from unclump.ops.update_rules import sgd_update
+from unclump.ops.row_update import in_place
+from unclump.ops.update_rules import adam_update, sgd_update
 
 SIZES = [(n, d) for n in (2, 3, 511, 512, 513, 1300) for d in (2, 3, 64)]
 TOLERANCE = {torch.float32: {"rtol": 2e-5, "atol": 2e-6}, torch.float64: {"rtol": 1e-10, "atol": 1e-12}}
@@ -148,6 +150,21 @@ def gradients(n, d, dtype, steps):
 def test_a_hundred_steps_are_the_same(rule, retraction, monkeypatch):
     x, grads = project(table(40, 5)), gradients(40, 5, torch.float64, 100)
     fused, plain = both(monkeypatch, lambda: trained(lambda x: RULES[rule](x, retraction), x, grads))
+    assert_close(fused, plain, rtol=1e-12, atol=1e-12)
+
+
+def test_every_row_has_the_factors_of_its_own_count_of_steps(monkeypatch):
+    counts = torch.tensor([1, 65, 129, 1, 65, 7, 1000, 10**6])[
+        :, None
+    ]  # the loop keeps factors for some counts at a time
+
+    def step():
+        state = x.clone(), grad, torch.zeros_like(x), torch.zeros_like(x[:, :1]), counts.clone(), None
+        in_place(partial(adam_update, lr=0.05, betas=(0.9, 0.999), eps=1e-8, retraction="exp"), *state)
+        return state
+
+    x, grad = project(torch.randn(8, 5, generator=seeded(0), dtype=torch.float64)), gradients(8, 5, torch.float64, 1)[0]
+    fused, plain = both(monkeypatch, step)
     assert_close(fused, plain, rtol=1e-12, atol=1e-12)
 
 

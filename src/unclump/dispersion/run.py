@@ -74,8 +74,10 @@ class Run:
 
     def _local_rows(self, rows: Tensor) -> Tensor:
         """Of global row numbers, those on this rank, as local row numbers."""
+        if self.ranks.size == 1:
+            return rows
         local = rows - self.ranks.before
-        return local[(local >= 0) & (local < len(self.table))] if self.ranks.size > 1 else rows
+        return local[(local >= 0) & (local < len(self.table))]
 
     def evaluate(self) -> tuple[Tensor | None, Tensor, Tensor]:
         """Draw rows; return their numbers, the objective at them, and its gradient."""

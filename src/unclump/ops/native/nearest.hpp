@@ -171,10 +171,13 @@ class NearestSearch {
             if (!(best.score(i, level) >= least) || best.score(i, level) == -infinity<T>) break;
             const Index first = best.panel(i, level) * width;
             products(i, best.panel(i, level), scores);
-            for (Index lane = 0; lane < width; ++lane) {
-                const Index j = first + lane;
-                if (!(scores[lane] - halves_[j] >= least) || halves_[j] == infinity<T> || j == i + itself_) continue;
-                keep(squared_chord(x_ + i * d, y_ + j * d, d), j, k, index, r2);
+            for (Index part = 0; part < width; part += lanes<T>) {
+                const Vector<T> score = load(scores + part) - load(halves_.get() + first + part);
+                for_each_lane<Integer<T>>(score >= least, [&](Index lane) {
+                    const Index j = first + part + lane;
+                    if (halves_[j] == infinity<T> || j == i + itself_) return;
+                    keep(squared_chord(x_ + i * d, y_ + j * d, d), j, k, index, r2);
+                });
             }
         }
     }

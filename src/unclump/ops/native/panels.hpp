@@ -59,12 +59,8 @@ struct Panels {
     Panels(const T* x, Index n, Index d, const Centre<T>& centre, Index threads)
         : n(n), d(d), count((n + width - 1) / width), entries(count * width * d), squares(count * width) {
         for_each_panel(threads, [&](Index panel, Index filled) {
-            T* to = entries.get() + panel * width * d;
-            for (Index lane = 0; lane < width; ++lane) {
-                const T* row = x + (panel * width + lane) * d;
-                T* square = squares.get() + panel * width + lane;
-                *square = lane < filled ? squared_chord(row, centre.point(), d) : T(0);
-                for (Index k = 0; k < d; ++k) to[k * width + lane] = lane < filled ? row[k] - centre.point()[k] : T(0);
+            for (Index first = 0; first < width; first += lanes<T>) {
+                put(x, centre.point(), panel * width + first, std::min<Index>(filled - first, lanes<T>));
             }
         });
     }
@@ -87,6 +83,24 @@ struct Panels {
 
     Index n, d, count;
     Buffer<T> entries, squares;  // and the squared norms
+
+  private:
+    // The lanes of a vector, from the point `first` on, of which `filled` are there: by squares, then what is left.
+    void put(const T* x, const T* centre, Index first, Index filled) {
+        T* const to = entries.get() + first / width * width * d + first % width;
+        const Index whole = filled == lanes<T> ? d / lanes<T> * lanes<T> : 0;
+        for (Index k = 0; k < whole; k += lanes<T>) {
+            Vector<T> square[lanes<T>];
+            for (int i = 0; i < lanes<T>; ++i) square[i] = load(x + (first + i) * d + k) - load(centre + k);
+            transpose<T>(square);
+            for (int i = 0; i < lanes<T>; ++i) store<T>(to + (k + i) * width, square[i]);
+        }
+        for (Index lane = 0; lane < lanes<T>; ++lane) {
+            const T* const row = x + (first + lane) * d;
+            squares[first + lane] = lane < filled ? squared_chord(row, centre, d) : T(0);
+            for (Index k = whole; k < d; ++k) to[k * width + lane] = lane < filled ? row[k] - centre[k] : T(0);
+        }
+    }
 };
 
 // Coordinates in the lanes: some of a point's come as one vector or two, those of the next point follow. What is left

@@ -184,18 +184,31 @@ struct Adam {
     bool exact, lazy;
 };
 
-// One minus powers of the betas, kept from row to row: dense rows share them.
-struct Bias {
-    Index step = 0;
-    double rate = 0, second = 0;
+// What Adam's rate and second moment are multiplied by, from powers of the betas: kept by the count of steps, which
+// many rows share.
+class Bias {
+  public:
+    struct Factors {
+        Index step = 0;
+        double rate, second;
+    };
 
-    void correct(Index at, const Adam& choices) {
-        if (at == step) return;
-        step = at;
-        const double t = static_cast<double>(at);
-        rate = -choices.lr / std::expm1(t * std::log(choices.beta1));  // the logarithm of zero is minus infinity
-        second = -1 / std::expm1(t * std::log(choices.beta2));
+    explicit Bias(const Adam& choices)
+        : lr_(choices.lr), logarithms_{std::log(choices.beta1), std::log(choices.beta2)} {}  // of zero, minus infinity
+
+    const Factors& at(Index step) {
+        Factors& known = known_[step % count];
+        if (known.step != step) {
+            const double t = static_cast<double>(step);
+            known = {step, -lr_ / std::expm1(t * logarithms_[0]), -1 / std::expm1(t * logarithms_[1])};
+        }
+        return known;
     }
+
+  private:
+    static constexpr Index count = 64;
+    double lr_, logarithms_[2];
+    Factors known_[count];
 };
 
 // The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
@@ -253,7 +266,7 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
                const Adam& choices, Index start, Index stop) {
     constexpr Index together = 16;
     const T share = static_cast<T>(1 - choices.beta1), second_share = static_cast<T>(1 - choices.beta2);
-    Bias bias;
+    Bias bias(choices);
     for (Index first = start; first < stop; first += together) {
         const Index count = std::min(together, stop - first);
         T lengths[together] = {}, cosines[together], sines[together];
@@ -272,7 +285,7 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
             const T* const gradient = grad.gradient(first + t);
             if (choices.lazy && !is_nonzero(gradient, d)) continue;
             const Index i = grad.row(first + t);
-            bias.correct(++steps[i], choices);
+            const auto& factors = bias.at(++steps[i]);
             T speed;
             add_moment(x + i * d, gradient, exp_avg + i * d, d, share, speed, lengths[t]);
             T second = exp_avg_sq[i] += second_share * (speed - exp_avg_sq[i]);
@@ -280,8 +293,8 @@ void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max
                 if (!(second <= max_exp_avg_sq[i])) max_exp_avg_sq[i] = second;  // NaN, too
                 second = max_exp_avg_sq[i];
             }
-            seconds[t] = static_cast<double>(second) * bias.second;
-            rates[t] = bias.rate;
+            seconds[t] = static_cast<double>(second) * factors.second;
+            rates[t] = factors.rate;
         }
         for (Index t = 0; t < together; ++t) {
             rates[t] /= std::sqrt(seconds[t]) + choices.eps;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <new>
 #include <type_traits>
+#include <utility>
 
 #include "interface.hpp"
 
@@ -88,6 +89,39 @@ inline T sum(const Vector<T>& vector) {
 template <class T>
 inline T largest(const Vector<T>& vector) {
     return fold_halves<T, vector_bytes>(vector, [](const auto& a, const auto& b) { return larger(a, b); });
+}
+
+// Calls use(lane) for the lanes where a condition holds, in ascending order: for few of them.
+template <class I, class Use>
+inline void for_each_lane(const Vector<I>& condition, const Use& use) {
+    const Vector<I> none = fill(static_cast<I>(lanes<I>));
+    Vector<I> left = condition ? numbers_from<I>(0) : none;
+    for (I lane = -largest<I>(-left); lane < lanes<I>; lane = -largest<I>(-left)) {
+        use(static_cast<Index>(lane));
+        left = left == lane ? none : left;
+    }
+}
+
+// Exchanges the lanes of two vectors across the diagonal of a square with sides of this length.
+template <int side, class V, std::size_t... lane>
+inline void exchange(V& one, V& other, std::index_sequence<lane...>) {
+    constexpr std::size_t beyond = sizeof...(lane), bit = side;
+    const V both[] = {__builtin_shufflevector(one, other, (lane & bit ? beyond + (lane ^ bit) : lane)...),
+                      __builtin_shufflevector(one, other, (lane & bit ? beyond + lane : lane ^ bit)...)};
+    one = both[0];
+    other = both[1];
+}
+
+// Rows become columns: squares of one lane first, then of two, and so on.
+template <class T, int side = 1>
+inline void transpose(Vector<T> (&rows)[lanes<T>]) {
+    if constexpr (side < lanes<T>) {
+#pragma GCC unroll 16
+        for (int i = 0; i < lanes<T>; ++i) {
+            if ((i & side) == 0) exchange<side>(rows[i], rows[i + side], std::make_index_sequence<lanes<T>>());
+        }
+        transpose<T, 2 * side>(rows);
+    }
 }
 
 // The one reduction: sums over the entries of arrays, as many as `term(at, totals)` adds to, where `at(array)` is a
