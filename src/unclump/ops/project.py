@@ -35,7 +35,7 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
     return _project(full_precision(x))[0]
 
 
-def largest_entries(x: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n 1"]:
+def largest_entries(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape 1"]:
     """The largest absolute entry of every row, without a table of absolute values."""
     return torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
 

@@ -102,14 +102,23 @@ inline void for_each_lane(const Vector<I>& condition, const Use& use) {
     }
 }
 
+// Lanes of two vectors by their numbers, those of the other after those of the one.
+template <class T, std::size_t... lane>
+inline Vector<T> pick(const Vector<T>& one, const Vector<T>& other) {
+#ifdef __clang__
+    return __builtin_shufflevector(one, other, lane...);
+#else  // which GCC has from version 12 on
+    return __builtin_shuffle(one, other, Vector<Integer<T>>{static_cast<Integer<T>>(lane)...});
+#endif
+}
+
 // Exchanges the lanes of two vectors across the diagonal of a square with sides of this length.
-template <int side, class V, std::size_t... lane>
-inline void exchange(V& one, V& other, std::index_sequence<lane...>) {
-    constexpr std::size_t beyond = sizeof...(lane), bit = side;
-    const V both[] = {__builtin_shufflevector(one, other, (lane & bit ? beyond + (lane ^ bit) : lane)...),
-                      __builtin_shufflevector(one, other, (lane & bit ? beyond + lane : lane ^ bit)...)};
-    one = both[0];
-    other = both[1];
+template <class T, std::size_t side, std::size_t... lane>
+inline void exchange(Vector<T>& one, Vector<T>& other, std::index_sequence<lane...>) {
+    constexpr std::size_t beyond = sizeof...(lane);
+    const Vector<T> before = one;
+    one = pick<T, (lane & side ? beyond + (lane ^ side) : lane)...>(before, other);
+    other = pick<T, (lane & side ? beyond + lane : lane ^ side)...>(before, other);
 }
 
 // Rows become columns: squares of one lane first, then of two, and so on.
@@ -118,7 +127,7 @@ inline void transpose(Vector<T> (&rows)[lanes<T>]) {
     if constexpr (side < lanes<T>) {
 #pragma GCC unroll 16
         for (int i = 0; i < lanes<T>; ++i) {
-            if ((i & side) == 0) exchange<side>(rows[i], rows[i + side], std::make_index_sequence<lanes<T>>());
+            if ((i & side) == 0) exchange<T, side>(rows[i], rows[i + side], std::make_index_sequence<lanes<T>>());
         }
         transpose<T, 2 * side>(rows);
     }
