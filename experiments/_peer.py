@@ -19,6 +19,7 @@ def ssw(points, draw):
     import ot
 
     seed = int(torch.randint(2**31, (), generator=draw))
+    points = torch.nn.functional.normalize(points)  # geoopt's rows leave the sphere by rounding, which POT refuses
     return ot.sliced_wasserstein_sphere_unif(points, n_projections=13, seed=seed)
 
 
