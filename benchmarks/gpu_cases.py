@@ -13,10 +13,10 @@ import unclump as uc
 from unclump.ops import native
 from unclump.ops import triton as door
 from unclump.ops.add_rows import sum_rows
-from unclump.ops.even_spacing import combine, largest_entries, squares_of_gaps
+from unclump.ops.even_spacing import combine, squares_of_gaps
 from unclump.ops.kernel_sum import kernel_sum
 from unclump.ops.nearest import nearest
-from unclump.ops.project import unit_rows, unit_rows_backward
+from unclump.ops.project import largest_entries, unit_rows, unit_rows_backward
 
 
 class Case(NamedTuple):
