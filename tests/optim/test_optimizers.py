@@ -149,7 +149,7 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
         for block in (6 * 2, 10**6):
             monkeypatch.setattr("unclump.ops.row_update.BLOCK", block)
             table, state = x.clone(), adam_state(50, 6)
-            in_place(update, table, grad if chosen is None else grad[chosen], *state, rows=chosen)
+            in_place(update, table, grad if chosen is None else grad[chosen], *state, None, rows=chosen)
             results.append((table, *state))
         assert_close(*results, atol=0, rtol=0)
         moved = (results[0][0] != x).any(-1).nonzero()[:, 0].tolist()
