@@ -72,8 +72,7 @@ def of_clumped(rows, summary):
         **judged,
     )
     yield Claim(
-        "How far minibatches move a table depends on the optimiser: Adam with dense updates carries each row on by "
-        "momentum between its turns, a lazy one moves it by one step a turn.",
+        "Adam with dense updates carries rows on by momentum between their turns; a lazy one moves them a step a turn.",
         [Case.of(o, over(rows, o.removesuffix(" (lazy)"), o, "variance")) for o in lazy],
         new=True,
         evidence="Clumped start, spherical variance of dense over lazy:",

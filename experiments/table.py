@@ -213,7 +213,7 @@ def findings(found):
         "",
         'We tested the claims of "Keep your distance" (Tokarchuk, Bakker and Niculae, TMLR 2025) on two cores.',
         f"{counts(found)} The main ones are here; [Results](results.md) has all of them, with every interval and",
-        "figure, the rule by which they were judged, and the files of the authors' code that say what they ran.",
+        "figure, the rule by which they were judged, and what the authors ran.",
         "",
     ]
     for part, verdicts in PARTS.items():

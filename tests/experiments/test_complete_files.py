@@ -60,7 +60,7 @@ def test_synthetic(complete):
     summary, findings, _ = complete("synthetic", run=synthetic_run)
     for words in ("spread the points best", "faster progress", "diverges", "kernel and distance", "only MM and KoLeo"):
         assert verdict(findings, words) == "confirmed", words
-    assert verdict(findings, "depends on the optimiser") == "new"
+    assert verdict(findings, "Adam with dense updates") == "new"
     peers = [claim for claim in findings if "by other libraries" in claim]
     assert len(peers) == 3
     assert {findings[claim]["verdict"] for claim in peers} == {"new"}  # three starts of two minutes
