@@ -23,10 +23,12 @@ def pytest_configure(config):
         os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
-def pytest_sessionstart(session):
+def pytest_sessionstart():
     """Import the package before pytest does: it would put a module such as `objectives.sliced` over the function."""
-    if session.config.getoption("dist", "no") == "no":
+    try:
         import unclump._public  # noqa: F401
+    except UserWarning as warning:  # such as that of compiled loops older than their sources
+        pytest.exit(str(warning), returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -19,10 +19,17 @@ import torch
 from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
+_HALF = (torch.float16, torch.bfloat16)
+
 
 def full_precision(x: Tensor) -> Tensor:
     """Convert half precision to float32; return other dtypes unchanged."""
-    return _to_single(x) if x.dtype in (torch.float16, torch.bfloat16) else x
+    return _to_single(x) if x.dtype in _HALF else x
+
+
+def full_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The dtype that `full_precision` converts to."""
+    return torch.float32 if dtype in _HALF else dtype
 
 
 def widen(x: Tensor) -> Tensor:

@@ -147,7 +147,7 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
     for chosen in (None, rows):
         results = []
         for block in (6 * 2, 10**6):
-            monkeypatch.setattr("unclump.ops.row_update.BLOCK", block)
+            monkeypatch.setattr("unclump.ops.row_update._BLOCK", block)
             table, state = x.clone(), adam_state(50, 6)
             in_place(update, table, grad if chosen is None else grad[chosen], *state, None, rows=chosen)
             results.append((table, *state))
@@ -158,7 +158,7 @@ def test_blocks_of_rows_give_what_the_whole_table_gives(points, monkeypatch):
 
 @pytest.mark.parametrize("shapes", [[(50, 6)], [(5, 10, 6), (50, 6)]], ids=["one table", "several"])
 def test_points_are_put_on_the_sphere_a_block_at_a_time(shapes, monkeypatch):
-    monkeypatch.setattr("unclump.ops.put_on_sphere.BLOCK", 6 * 7)
+    monkeypatch.setattr("unclump.ops.row_update._BLOCK", 6 * 7)
     tables = [3 * torch.randn(shape, generator=torch.Generator().manual_seed(0)) for shape in shapes]
     tables[0].view(-1, 6)[[3, 49]] = torch.tensor([0.6, 0, 0.8, 0, 0, 0])
     expected = [project(table) for table in tables]

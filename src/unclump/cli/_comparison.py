@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump._precision import full_precision
+from unclump._precision import full_dtype
 from unclump.geometry.sphere import angle
 from unclump.measures.angles import nearest_angles, spherical_variance
 from unclump.measures.overlap import neighbour_overlap, share_kept
@@ -63,7 +63,7 @@ def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
             torch.arange(len(x)),
             rows,
             k=min(NEIGHBOURS, len(x) - 1),
-            dtype=full_precision(x[:0]).dtype,
+            dtype=full_dtype(x.dtype),
             progress=progress,
         )
         nearest = angle(*(project(x[index].double()) for index in (rows, neighbours[:, 0])))

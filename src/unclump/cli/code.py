@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump.cli._stages import shows_progress
+
 if TYPE_CHECKING:
     from unclump.codes import Code
 
@@ -75,7 +77,7 @@ def _find(args: argparse.Namespace) -> "Code":
     init = args.init
     if init is not None and init.endswith(".npy"):
         init = np.load(init, allow_pickle=False)
-    has_bar = not args.quiet and sys.stderr.isatty()
+    has_bar = shows_progress(args)
     notice = threading.Timer(_PATIENCE, _say_searching, [args])
     if not args.quiet and not has_bar:
         notice.start()

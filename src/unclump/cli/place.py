@@ -135,7 +135,7 @@ def _nearest_distances(old: "Tensor", added: "Tensor", *, progress: bool) -> tup
     """The smallest and the largest angle, in degrees, of the added rows to their nearest of all others."""
     import torch
 
-    from unclump._precision import full_precision
+    from unclump._precision import full_dtype
     from unclump.geometry.sphere import angle
     from unclump.ops.project import project
     from unclump.tables.rows import Rows
@@ -143,6 +143,6 @@ def _nearest_distances(old: "Tensor", added: "Tensor", *, progress: bool) -> tup
 
     rows = Rows([old, added])
     all_rows, new = torch.arange(len(rows)), torch.arange(len(old), len(rows))
-    found = nearest_in_table(rows, all_rows, new, k=1, dtype=full_precision(old[:0]).dtype, progress=progress)[:, 0]
+    found = nearest_in_table(rows, all_rows, new, k=1, dtype=full_dtype(old.dtype), progress=progress)[:, 0]
     nearest = angle(*(project(rows.take(numbers).double()) for numbers in (new, found)))
     return math.degrees(nearest.min()), math.degrees(nearest.max())

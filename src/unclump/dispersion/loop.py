@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from unclump._arrays import Table, as_tensor, like
 from unclump._checks import check_count, check_generator, check_number, check_positive, check_table
-from unclump._precision import full_precision
+from unclump._precision import full_dtype
 from unclump.dispersion.checkpoint import Checkpoint
 from unclump.dispersion.directed import DirectedRows
 from unclump.dispersion.history import History
@@ -133,9 +133,8 @@ def disperse(
         measure_every=measure_every,
     )
     moving = _movable_rows(frozen, directed, ranks)
-    table = nn.Parameter(
-        directed.rows.to(full_precision(directed.rows[:0]).dtype, copy=True, memory_format=torch.contiguous_format)
-    )
+    dtype = full_dtype(directed.rows.dtype)
+    table = nn.Parameter(directed.rows.to(dtype, copy=True, memory_format=torch.contiguous_format))
     batch_rows = min(batch_size or ranks.total, ranks.total)
     run = Run(
         table,

@@ -92,21 +92,18 @@ class OfNeighbours(Objective):
         near = self._measure(x, others)
         return -near.values, None if left is None else self._pull(x, others, near, left)
 
-    def _measure(self, x: Float[Tensor, "*sets n d"], others: Others) -> "_Near":
+    def _measure(self, x: Float[Tensor, "*sets n d"], others: Others) -> _Near:
         """The nearest of every point, and the distances to them."""
         points, numbers, r2 = self._search(x, others)
         first, n = others.ranks.before, x.shape[-2]
-        own, parts = torch.arange(first, first + n, device=x.device).unsqueeze(-1), None
-        if self.k > 1:
-            x, own = self._each(x), self._each(own)
-        if self.k > 1 or self.group_size is not None:
-            parts = self._parts(r2, others)
-        measured = measure(x, points, r2, distance=self.distance, logarithm=self.logarithm, after=own - numbers)
+        own = torch.arange(first, first + n, device=x.device).unsqueeze(-1)
+        after, parts = self._each(own) - numbers, self._parts(r2, others)
+        measured = measure(self._each(x), points, r2, distance=self.distance, logarithm=self.logarithm, after=after)
         values = measured.value if parts is None else self._of_rows(_part_of(measured.value, parts))
         return _Near(numbers, measured, parts, values.squeeze(-1))
 
     def _pull(
-        self, x: Float[Tensor, "*sets n d"], others: Others, near: "_Near", left: Float[Tensor, "*sets n"] | float
+        self, x: Float[Tensor, "*sets n d"], others: Others, near: _Near, left: Float[Tensor, "*sets n"] | float
     ) -> Pull:
         """The gradient of minus the sum of the points' values, weighted by `left`."""
         (_, vector, slope, side), numbers = near.measured, near.numbers

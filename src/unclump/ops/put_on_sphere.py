@@ -9,7 +9,7 @@ from torch.linalg import vector_norm
 from unclump._checks import has_direction, zeros_message
 from unclump._precision import full_precision
 from unclump.ops.project import project
-from unclump.ops.row_update import BLOCK, as_rows, group_alike, local_part, rows_of, write_rows
+from unclump.ops.row_update import as_rows, block_height, group_alike, local_part, rows_of, write_rows
 
 
 def put_on_sphere(tables: Sequence[Tensor]) -> None:
@@ -21,7 +21,7 @@ def put_on_sphere(tables: Sequence[Tensor]) -> None:
     for indices in group_alike(tables):
         group = [tables[i] for i in indices]
         rows = rows_of(group)
-        block = max(1, BLOCK // rows.shape[1] if rows.is_cpu else len(rows))
+        block = block_height(rows)
         for start in range(0, len(rows), block):
             rows[start : start + block] = _on_sphere(rows[start : start + block])
         write_rows(rows, group)

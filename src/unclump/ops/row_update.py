@@ -15,7 +15,7 @@ from unclump.ops.native import rows as loops
 from unclump.ops.project import project
 from unclump.ops.update_rules import adam_update, sgd_update
 
-BLOCK = 2**20  # entries of a block on the CPU, small enough for the allocator to reuse the memory of temporaries
+_BLOCK = 2**20  # entries of a block on the CPU, small enough for the allocator to reuse the memory of temporaries
 
 Update = partial[Any]  # a rule with its options
 
@@ -116,6 +116,11 @@ def as_rows(x: Tensor) -> Tensor:
     return x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
 
 
+def block_height(x: Tensor) -> int:
+    """How many rows to update at a time: on a GPU, all."""
+    return max(1, _BLOCK // x.shape[1] if x.is_cpu else len(x))
+
+
 def _check_sizes(x: Tensor, grad: Tensor, state: Sequence[Tensor | None], rows: Tensor | None) -> None:
     """Raise unless gradients and state have the size of the points: loops would read out of bounds."""
     n, d = x.shape
@@ -174,7 +179,7 @@ def in_place(
     if lazy:  # NaN counts as a gradient, and nothing of the table's size is allocated
         rows = ((grad.amax(dim=-1) != 0) | (grad.amin(dim=-1) != 0)).nonzero()[:, 0]
         grad = grad[rows]
-    block = max(1, BLOCK // x.shape[1] if x.device.type == "cpu" else len(grad))
+    block = block_height(x)
     is_half = torch.finfo(x.dtype).bits < 32
     for start in range(0, len(grad), block):
         block_slice = slice(start, start + block)
