@@ -111,8 +111,8 @@ def unevenness(
     The nearest one keeps the order of the angles and their mean:
     :math:`\hat\theta_i = \bar\theta + \phi_{\text{rank}(i)}`. Equal angles are ranked in any order.
     The result does not depend on where the circle is cut. With weights, the places are the centres of consecutive arcs
-    whose lengths are proportional to the weights. Angles that have weight zero or are masked out do not count, and
-    their result is zero.
+    whose lengths are proportional to the weights. Angles that have weight zero or are masked out must be finite; they
+    do not count, and their result is zero.
 
     Example:
         >>> from unclump.geometry.circles import unevenness
@@ -120,23 +120,36 @@ def unevenness(
         tensor([[-0.4682,  0.4682]])
     """
     if weight is None:
-        order = angles.argsort(dim=-1)
+        order = _order(angles)
         places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
         mean = angles.mean(dim=-1, keepdim=True)
         return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
     if weight.dtype == torch.bool:
         total = weight.sum(dim=-1, keepdim=True, dtype=angles.dtype).clamp_min_(1)
-        order = torch.where(weight, angles, torch.inf).argsort(dim=-1)
+        order = _order(torch.where(weight, angles, torch.inf))
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
         places = (odd - total).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
-        angles = torch.where(weight, angles, 0)
-        mean = angles.sum(dim=-1, keepdim=True) / total
+        mean = (angles * weight).sum(dim=-1, keepdim=True) / total
         placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
         return (angles - placed).mul_(weight)
     total = weight.sum(dim=-1, keepdim=True)
-    order = torch.where(weight > 0, angles, torch.inf).argsort(dim=-1)
+    order = _order(torch.where(weight > 0, angles, torch.inf))
     arcs = weight.expand_as(angles).gather(-1, order)
     places = (2 * arcs.cumsum(dim=-1) - arcs - total) * (torch.pi / total)
     mean = (weight * angles).sum(dim=-1, keepdim=True) / total
     placed = torch.empty_like(angles).scatter_(-1, order, places)
     return torch.where(weight != 0, angles - mean - placed, 0)
+
+
+_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
+
+
+def _order(angles: Float[Tensor, "*sets n"]) -> Int[Tensor, "*sets n"]:
+    """`argsort` along the last dimension.
+
+    By the bits as integers, whose order is that of the numbers once those of negative numbers are inverted: torch sorts
+    integers in two thirds of the time, since it does not look for NaN in every comparison.
+    """
+    bits = angles.detach().view(_INTEGERS[angles.dtype])
+    limits = torch.iinfo(bits.dtype)
+    return ((bits >> (limits.bits - 1)) & limits.max).bitwise_xor_(bits).argsort(dim=-1)

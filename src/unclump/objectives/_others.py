@@ -108,6 +108,16 @@ class Others:
         """The weights of the fixed points, and then of those of this process."""
         return None if self.weight is None else self.after_fixed(self.weight)
 
+    @property
+    def all_factors(self) -> Float[Tensor, "*sets m"] | Bool[Tensor, "*sets m"] | None:
+        """The factors of the fixed points, and then of the points of all ranks."""
+        if self.ranks.size == 1:
+            return self.mask_with_fixed if self.is_binary else self.weight_with_fixed
+        if self.weight is None:
+            return None
+        weight = self.after_fixed(self.ranks.columns(self.weight))  # as numbers: a mask cannot be sent
+        return weight > 0 if self.is_binary else weight
+
     def after_fixed(self, weight: Float[Tensor, "*sets n"]) -> Float[Tensor, "*sets nm"]:
         """The weights of the fixed points, and then these."""
         fixed = self.against_weight

@@ -3,7 +3,7 @@ r"""Sliced objectives: the projections of the points onto random great circles s
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from torch import Tensor
 from torch.linalg import vector_norm
 
@@ -151,20 +151,21 @@ class Sliced(Objective):
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Circles, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        share = self.factor / (len(draw) * self.count(others))
+        share = self.factor / len(draw) / self.count(others)
         share = share if isinstance(share, Tensor) else x.new_full(x.shape[:-2], share)
-        if others.against is None and others.ranks.size == 1 and (others.weight is None or others.is_binary):
+        by_set = share.view(*share.shape, 1, 1)
+        if others.against is None and others.ranks.size == 1 and others.is_binary:
             squares, vectors = squares_of_gaps(x, draw, others.scale, others.mask, needs_grad, others.is_weighted)
-            return (squares * share).mul_(0.5), Pull(vectors, share[..., None, None]) if needs_grad else None
-        along, gap, weight = self._gaps(x, others, draw)
-        roots = gap if weight is None or others.is_binary else weight.sqrt().unsqueeze(-2) * gap
+            return (squares * share).mul_(0.5), Pull(vectors, by_set) if needs_grad else None
+        along, gap, factors = self._gaps(x, others, draw)
+        roots = gap if factors is None or others.is_binary else factors.sqrt().unsqueeze(-2) * gap
         value = vector_norm(roots, dim=(-2, -1)).square_().mul_(share).mul_(0.5)
         if not needs_grad:
             return value, None
         own = self._local_gaps(gap, others)
-        weighted = own if others.weight is None or others.is_binary else others.weight.unsqueeze(-2) * own
+        weighted = own if others.weights is None else others.weights.unsqueeze(-2) * own
         assert others.scale is not None
-        return value, Pull(coefficients(others.scale, along, weighted), share[..., None, None])
+        return value, Pull(coefficients(others.scale, along, weighted), by_set)
 
     def terms(
         self,
@@ -198,20 +199,18 @@ class Sliced(Objective):
 
     def _gaps(
         self, x: Tensor, others: Others, circles: Circles
-    ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"], Float[Tensor, "*sets m"] | None]:
-        """The coordinates of the points on the circles, the gaps of all angles to even spacing, and all weights.
+    ) -> tuple[Float[Tensor, "*sets k 2 n"], Float[Tensor, "*sets k m"], Shaped[Tensor, "*sets m"] | None]:
+        """The coordinates of the points on the circles, the gaps of all angles to even spacing, and all factors.
 
-        Fixed points come first, then those of all ranks. Coordinates and gaps are zero if the weight is.
+        Fixed points come first, then those of all ranks. Coordinates and gaps are zero if the factor is.
         """
         along = coordinates(x, circles)
         if others.is_weighted and others.mask is not None:  # otherwise rows of weight zero are zeros already
             along = torch.where(others.mask[..., None, None, :], along, 0)
-        angles = others.ranks.columns(angles_of(along))
-        weight = None if others.weight is None else others.ranks.columns(others.weight)
+        angles, factors = others.ranks.columns(angles_of(along)), others.all_factors
         if others.against is not None:
             angles = torch.cat([angles_of(coordinates(others.against, circles)), angles], dim=-1)
-            weight = None if weight is None else others.after_fixed(weight)
-        return along, gaps(angles, weight > 0 if weight is not None and others.is_binary else weight), weight
+        return along, gaps(angles, factors), factors
 
     def _local_gaps(self, gap: Float[Tensor, "*sets k m"], others: Others) -> Float[Tensor, "*sets k n"]:
         """The gaps of the points of this process."""
@@ -252,7 +251,7 @@ class SSW(Sliced):
         value, pull = super().loss(x, others, draw, needs_grad)
         count = self.count(others)
         if others.is_binary:
-            return value + 1 / (12 * count**2), pull
+            return value + count**-2 / 12, pull
         return value + (others.power_sum(3) + others.fixed_mass) / (12 * count**3), pull
 
     terms = Objective.terms  # raises: a squared distance to the uniform distribution is not a mean over points
