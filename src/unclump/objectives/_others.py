@@ -34,6 +34,7 @@ class Others:
         weights: Of this process's points; None where they are ones, or zero and one as in `mask`.
         mass: The sum of the weights of all points, on all ranks; infinite where `too_few` for an objective that then
             `vanishes`. For others all points take part there, unless they have `needs_zero_rows = False`.
+        fixed_mass: The sum of the weights of the fixed points.
         count: How many points take part, fixed ones at most as many as others; None without weights.
         fewest: How many the objective needs.
         is_weighted: Whether the call had weights or a mask, rather than rows without a direction.
@@ -48,6 +49,7 @@ class Others:
     joined_mask: Bool[Tensor, "*sets nm"] | None = None
     weights: Float[Tensor, "*sets n"] | None = None
     mass: Float[Tensor, "*sets"] | float = 0.0
+    fixed_mass: Float[Tensor, "*sets"] | float = 0.0
     count: Float[Tensor, "*sets"] | None = None
     fewest: int = 0
     is_weighted: bool = False
@@ -78,13 +80,6 @@ class Others:
     def fixed(self) -> int:
         """How many rows do not move, those without a direction among them."""
         return 0 if self.against is None else self.against.shape[-2]
-
-    @property
-    def fixed_mass(self) -> Float[Tensor, "*sets"] | float:
-        """The sum of the weights of the fixed points."""
-        if self.against_mask is None or not isinstance(self.mass, Tensor):
-            return float(self.fixed)
-        return self.against_mask.sum(dim=-1, dtype=self.mass.dtype)
 
     @property
     def mass_with_fixed(self) -> Float[Tensor, "*sets"] | float:
@@ -164,13 +159,16 @@ def among(
             weight = weight * masks.own
             masks = _Masks(weight > 0, masks.fixed)
     if masks is None:
-        return x, Others(ranks, table, against, scale, mass=float(ranks.total))
+        fixed = 0 if against is None else against.shape[-2]
+        return x, Others(ranks, table, against, scale, mass=float(ranks.total), fixed_mass=float(fixed))
     weights, fewest = None if is_binary else weight, objective.fewest
     mass = count = ranks.sum(masks.own.sum(dim=-1, dtype=x.dtype))
     if weights is not None:
         mass, count = ranks.sum(weights.sum(dim=-1)), ranks.sum((weights != 0).sum(dim=-1, dtype=x.dtype))
+    fixed_mass: Tensor | float = 0.0
     if masks.fixed is not None:
-        count = count + torch.minimum(count, masks.fixed.sum(dim=-1, dtype=x.dtype))  # at least one is no fixed one
+        fixed_mass = masks.fixed.sum(dim=-1, dtype=x.dtype)
+        count = count + torch.minimum(count, fixed_mass)  # at least one is no fixed one
     if objective.vanishes and count is mass:
         mass = torch.threshold(count, fewest - 0.5, math.inf)
     elif objective.vanishes:
@@ -180,7 +178,9 @@ def among(
         masks = _Masks(masks.own | too_few, None if masks.fixed is None else masks.fixed | too_few)
         weights = None if weights is None else weights.masked_fill(too_few, 1)
         mass = mass.masked_fill(too_few.squeeze(-1), ranks.total)
-    return x, Others(ranks, table, against, scale, *masks, weights, mass, count, fewest, is_weighted)
+        if masks.fixed is not None:
+            fixed_mass = masks.fixed.sum(dim=-1, dtype=x.dtype)
+    return x, Others(ranks, table, against, scale, *masks, weights, mass, fixed_mass, count, fewest, is_weighted)
 
 
 class _Masks(NamedTuple):

@@ -110,11 +110,10 @@ def sums_among(
     right = others.mask_with_fixed if is_mask else others.weight_with_fixed
     table, itself = (None, None) if others.against is None else (others.table, others.fixed)
     sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
-    for rank, (y, weight) in others.ranks.ring(x, others.weight):
+    own = others.weight if others.ranks.size > 1 else None
+    for rank, (y, weight) in others.ranks.ring(x, own):
         itself = others.ranks.before - sum(others.ranks.counts[:rank])
-        part, by_points = kernel_sum(
-            x, kernel, y, itself=itself, right=weight, left=others.weight, needs_grad=needs_grad
-        )
+        part, by_points = kernel_sum(x, kernel, y, itself=itself, right=weight, left=own, needs_grad=needs_grad)
         sums += part
         if gradient is not None and by_points is not None:
             gradient += 2 * by_points
