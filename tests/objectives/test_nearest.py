@@ -7,6 +7,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump import angle, chord, koleo, max_min
 from unclump.geometry.sphere import tangent
+from unclump.ops import native
 
 DISTANCES = {"geodesic": angle, "chordal": chord, "squared": lambda x, y: chord(x, y) ** 2}
 
@@ -88,3 +89,16 @@ def test_squared_distances_beside_a_queue_keep_the_digits_of_float64(points):
     (expected,) = torch.autograd.grad(definition(x), x)
     (gradient,) = torch.autograd.grad(uc.MaxMin(distance="squared")(x, against=queue), x)
     assert_close(gradient, expected, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["native", "reference"])
+@pytest.mark.parametrize("objective", [uc.KoLeo(), uc.KoLeo(k=2), uc.MaxMin(), uc.Energy()], ids=repr)
+def test_a_whole_clump_comes_apart_within_two_steps(objective, compiled, monkeypatch):
+    monkeypatch.setattr(native, "ENABLED", compiled and native.ENABLED)
+    x = torch.nn.Parameter(torch.ones(40, 3))
+    optimizer = uc.SphereSGD([x], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        objective(x).backward()
+        optimizer.step()
+    assert len(x.unique(dim=0)) == 40

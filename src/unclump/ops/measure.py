@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
+from torch.nn.functional import softsign
 
 from unclump._precision import apart, push_aside
 
@@ -51,8 +52,8 @@ def measure(
             None for chords if such others are those measured.
         distance: "chordal", "geodesic" or "squared".
         logarithm: Whether the value is the logarithm of the distance; not of a squared one.
-        after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, the
-            later to one side and the earlier to the other; without it they stay where they are.
+        after: By how many rows the point comes after the other. Rows that coincide are then taken to be `apart`, and
+            pushed, the later to one side and the earlier to the other; without it they stay where they are.
     """
     if distance == "geodesic":
         assert r2 is not None
@@ -88,6 +89,6 @@ def _take_apart(
     coincide: Bool[Tensor, "*sets n 1"],
     after: Int[Tensor, "*sets n 1"],
 ) -> None:
-    """Make, in place, the vectors between points that coincide `apart` long."""
+    """Take points that coincide to be `apart`, in place, and push them by different amounts: a whole clump comes apart."""
     length.masked_fill_(coincide, apart(x.dtype))
-    push_aside(vector, x, torch.copysign(length * coincide, after))
+    push_aside(vector, x, softsign(after.to(x.dtype)).mul_(coincide).mul_(apart(x.dtype)))

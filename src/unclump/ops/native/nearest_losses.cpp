@@ -50,7 +50,7 @@ double mean(const Buffer<T>& terms, Index count) {
 }
 
 // Minus the mean distance of directions to the nearest other, or of its logarithm. Rows that coincide are taken to be
-// `apart`, the earlier to one side and the later to the other.
+// `apart`, and pushed by different amounts, the earlier to one side and the later to the other.
 template <class T>
 double mean_of_nearest(const T* embeddings, Index n, Index d, Distance distance, bool of_logarithm, T* gradient,
                        Index threads) {
@@ -72,7 +72,8 @@ double mean_of_nearest(const T* embeddings, Index n, Index d, Distance distance,
             const double weight = of_logarithm ? -1 / (static_cast<double>(n) * length) : -1 / static_cast<double>(n);
             slopes[i] = slopes_of(distance, weight, chord2, s2);
             if (!coincide) continue;
-            slopes[i].aside = (i > index[i] ? apart : -apart) * slopes[i].along_difference;
+            const auto after = static_cast<double>(i - index[i]);
+            slopes[i].aside = apart * after / (1 + std::fabs(after)) * slopes[i].along_difference;
             slopes[i].along_difference = 0;
         }
     });
