@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn.functional import softsign
 
 from unclump._precision import apart, push_aside
 
@@ -91,4 +90,4 @@ def _take_apart(
 ) -> None:
     """Take points that coincide to be `apart`, in place, and push them by different amounts: a whole clump comes apart."""
     length.masked_fill_(coincide, apart(x.dtype))
-    push_aside(vector, x, softsign(after.to(x.dtype)).mul_(coincide).mul_(apart(x.dtype)))
+    push_aside(vector, x, torch.atan(after * coincide).mul_(apart(x.dtype) * 2 / math.pi))
