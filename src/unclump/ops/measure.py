@@ -88,6 +88,6 @@ def _take_apart(
     coincide: Bool[Tensor, "*sets n 1"],
     after: Int[Tensor, "*sets n 1"],
 ) -> None:
-    """Take points that coincide to be `apart`, in place, and push them by different amounts: a whole clump comes apart."""
+    """Take points that coincide to be `apart`, in place, and push each by its own amount: a whole clump comes apart."""
     length.masked_fill_(coincide, apart(x.dtype))
     push_aside(vector, x, torch.atan(after * coincide).mul_(apart(x.dtype) * 2 / math.pi))
