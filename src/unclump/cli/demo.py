@@ -24,7 +24,7 @@ ROWS, DIMENSIONS, SCALE = 2_000, 64, 250.0
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the folder."""
     command.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="folder for the files (unclump-demo)"
+        "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="output folder (unclump-demo)"
     )
     command.add_argument("--json", action="store_true", help="print JSON: measures and files")
     command.add_argument("--quiet", action="store_true", help="no progress bars, and print nothing, unless --json")
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     folder: Path = args.output
     folder.mkdir(parents=True, exist_ok=True)
     clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
-    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, like the embeddings of a collapsed model.\n", file=out)
+    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as from a collapsed model.\n", file=out)
     start = time.perf_counter()
     before = _clumped_table()
     print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
