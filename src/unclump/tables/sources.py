@@ -26,8 +26,9 @@ def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str]
             Hugging Face, with one column of lists or many columns of numbers; a single column of lists; a FAISS index
             that can reconstruct its vectors, in the order in which they were added; a SentenceTransformer, with
             `sentences`.
-        tensor: Of a data frame or dataset with several: the column of lists, or the prefix of those of numbers.
-        sentences: What a model encodes. They are the names of the rows.
+        tensor: Which table, if a data frame or dataset has several: the name of a column of lists, or the common prefix
+            of columns of numbers.
+        sentences: The sentences that a model encodes. They become the names of the rows.
 
     Example:
         >>> as_table(torch.nn.Embedding(100, 16))
