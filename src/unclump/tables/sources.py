@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unclump._arrays import as_tensor
+from unclump._text import FileError
 from unclump.tables.files._columns import choose_columns, choose_names_column, pyarrow, read_columns
 from unclump.tables.files._table import Table
 
@@ -120,6 +121,10 @@ def _check_dataset(source: Any) -> None:
 
 
 def _read_arrow(table: Any, tensor: str | None) -> Table:
-    columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
+    try:
+        columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
+    except FileError as error:
+        advice = str(error).replace("tensor=...", "unclump.as_table(..., tensor=...)")
+        raise FileError(f"expected one table of embeddings in the columns; the source {advice}") from None
     points, labels = read_columns(table.to_batches(), table.num_rows, columns, names, table.nbytes)
     return Table(points, labels)
