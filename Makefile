@@ -13,13 +13,13 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 	@echo "torch, which is large (2 of 3)"
 	@$(INSTALL) "$$(grep '^torch==' constraints.txt)"
 	@echo "unclump, with its loops compiled for this processor (3 of 3)"
-	@$(INSTALL) --editable '.[report]' safetensors
+	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=ON $(INSTALL) --editable '.[report]' safetensors
 	@touch $@
 
-# What the tests need, in the same environment.
+# What the tests need, in the same environment: loops for all instruction sets, too.
 .venv/ready: .venv/run
 	@echo "Adding what the tests need, almost 2 GB"
-	@$(INSTALL) --editable '.[dev]'
+	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=OFF $(INSTALL) --editable '.[dev]'
 	@touch $@
 
 lint: .venv/ready

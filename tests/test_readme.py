@@ -53,6 +53,28 @@ def test_the_interface_by_theme_has_every_public_name_once():
         assert getattr(import_module(module), last) is getattr(uc, name)
 
 
+def test_the_commands_for_tables_run_and_write_what_they_name(tmp_path, monkeypatch, capsys):
+    import torch
+
+    import unclump as uc
+    from unclump.cli import main
+
+    block = re.search(r"## You own a table.*?```\n(.*?)```", README, flags=re.DOTALL)[1]
+    commands = [line.split("#")[0].split() for line in block.splitlines()]
+    assert {words[0] for words in commands} == {"unclump"}
+    monkeypatch.chdir(tmp_path)
+    generator = torch.Generator().manual_seed(0)
+    names = [f"word{number}" for number in range(120)]
+    uc.save("words.npz", uc.Table(torch.randn(120, 8, generator=generator) + 0.5, names=names))
+    Path("judged.tsv").write_text("".join(f"{a}\t{b}\t{len(a) % 3}\n" for a, b in zip(names, names[7:], strict=False)))
+    Path("tokens.txt").write_text("new\nnewer\n")
+    for words in commands:
+        main(words[1:])
+    written = {path.name for path in Path().iterdir()}
+    assert written >= {"words.report.html", "map.safetensors", "better.npz", "longer.npz"}
+    assert uc.load("longer.npz").names[-2:] == ["new", "newer"]
+
+
 def test_the_command_prints_what_is_shown(capsys):
     from unclump.cli import main
 

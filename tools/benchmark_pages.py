@@ -41,12 +41,12 @@ def steps():
     limits = found["limits"]
     return f"""## A step of training
 
-`make bench`: a table of {found["n"]:,} points in {found["d"]} dimensions, batches of {found["batch"]} where the row has
-them, milliseconds of objective + optimiser. The peer is plain torch (POT for SSW) with geoopt's RiemannianAdam, at its
-best: in a process whose allocator keeps its pages. The last column is the ratio to the peer by default. Lazy rows have
-sparse gradients, and are compared with the dense peer. The quietest third of the steps counts.
-The machine multiplies thin matrices at {limits["sgemm_gflops"]:.0f} GFLOP/s and copies a table, in its cache, at
-{limits["copy_gbytes"]:.0f} GB/s.
+`make bench`: a table of {found["n"]:,} points in {found["d"]} dimensions, batches of {found["batch"]} for pairwise
+objectives and Lloyd, milliseconds of objective + optimiser. The peer is plain torch (POT for SSW) with geoopt's
+RiemannianAdam, at its best: in a process whose memory allocator keeps its pages. The last column is the ratio to the
+same peer with default settings. Lazy updates use sparse gradients, and are compared with the dense peer. Times are
+those of the fastest third of the steps. This machine multiplies thin matrices at {limits["sgemm_gflops"]:.0f} GFLOP/s
+and copies a table, in its cache, at {limits["copy_gbytes"]:.0f} GB/s.
 
 {table(["row", "rows", "ours, ms", "peer, ms", "ratio", "to the default"], rows)}{dispersing(found)}"""
 
@@ -216,7 +216,7 @@ def race():
 from a power spherical distribution (kappa = {found["kappa"]:.0f}), the same objective and learning rate
 ({found["lr"]:g}) on both sides. Time and steps until the spherical variance is {found["spread"]}, and until the
 smallest angle, which is measured less often, is the one the peer ends with. The last column is the mean over all
-steps, disturbed ones too: ours and the peer's.
+steps, including slow ones: ours and the peer's.
 
 {table(["row", "spread: ours", "spread: peer", "the peer's angle", "reached: ours", "reached: peer", "ms"], rows)}"""
 
@@ -365,12 +365,12 @@ def owner():
 
 `python benchmarks/owner.py`: `unclump measure` on files of clustered rows with two pairs of equal rows and one of near
 duplicates, all of which it found. Memory is the peak of the process: its own, and with the pages of the file that it
-maps. Above 1.5e12 / d pairs, only the neighbours of a sample of rows are searched for, in the whole table.
+maps. In tables of more than 1.5e12 / d pairs, the neighbours of a sample of rows are searched for in the whole table.
 
 {table(["file", "time", "own memory", "with the file's pages", "file", "rows searched for"], rows)}
 
-What a sample gives beside all rows, with its 95 percent interval, angles in degrees. One half of the sample chooses the
-largest hub, the other half measures its share. Everything else is of the whole table in both: the
+Estimates from a sample compared with all rows, with 95 percent intervals and angles in degrees. One half of the sample
+selects the largest hub, the other half measures its share. All other measures use the whole table in both cases: the
 largest difference of a rank, a variance or a cosine is {differences:.1g}, and the same rows are equal or near
 duplicates.
 
@@ -389,9 +389,9 @@ def _near_duplicates(tables):
         return ""
     return f"""
 
-Near duplicates of a sampled table are found by hashes and then measured exactly. How many of 500 planted pairs are
-found, at a tenth, half and the whole of the angle of near duplicates (a degree, or less in few dimensions), beside the
-nearest rows by FAISS; in seconds of processor time.
+Near duplicates in a sampled table are found by hashing and then measured exactly. The table shows how many of 500
+planted pairs are found, at 0.1, 0.5 and 1 times the angle of near duplicates (a degree, or less in few dimensions),
+compared with a FAISS search for nearest rows, and the processor time in seconds.
 
 {table(["table", "search", "0.1", "0.5", "1", "seconds"], rows)}"""
 
@@ -443,26 +443,27 @@ singular value decomposition.
 
 {summary["harmless"]} tables have no planted fault: the four as they are, as halves of 8,000 of their rows, rotated,
 with other norms, in float16, and in another order; and uniform, Gaussian and clustered points. {true} times the verdict
-named what the table itself has, above: norms that carry the frequency. False alarms: {len(alarms)} ({listed}).
+named a fault that the table itself has, as above: norms that encode the frequency. False alarms: {len(alarms)}
+({listed}).
 
 ## Hits
 
-A fault is planted into 4,000 rows of each of the {tables} tables (counts with unit norms) at five strengths; a cell
-says in how many of them the verdict named it. The strengths, row by row: rows without a direction; copies; ten copies
-turned by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, while the
-others keep a fiftieth of their deviation; the mean cosine; the share of the rows that are turned towards one direction,
-with twelve rows around it; constant dimensions; the correlation of norm and row number. Strengths on the harmless side
-of a threshold are meant to pass: 3 degrees; 70 percent of the axes; a mean cosine of 0.2 and 0.4; hubs of 2 and 5
-percent, which end up among the nearest of fewer rows than that; one or two dimensions of 384; a correlation of 0.3 and
-0.6.
+A fault is planted into 4,000 rows of each of the {tables} tables (counts with unit norms) at five strengths; each
+cell counts the tables in which the verdict named it. The strengths, row by row: rows without a direction; copies; ten
+copies rotated by an angle, or rounded to eight bits; the share of the principal axes that keep their variance, while
+the others keep a fiftieth of their deviation; the mean cosine; the share of the rows that are rotated towards one
+direction, with twelve rows around it; constant dimensions; the correlation of norm and row number. Strengths on the
+harmless side of a threshold should not be reported: 3 degrees; 70 percent of the axes; a mean cosine of 0.2 and 0.4;
+hubs of 2 and 5 percent, which end up among the nearest of fewer rows than that; one or two dimensions of 384; a
+correlation of 0.3 and 0.6.
 
 {table(["fault", "1", "2", "3", "4", "5"], hits)}
 
-Besides the planted faults it named: {beside or "nothing"}.
+Besides the planted faults, it named: {beside or "nothing"}.
 
 ## Where the thresholds come from
 
-{table(["fault", "threshold", "why there"], origins(whole))}"""
+{table(["fault", "threshold", "reason"], origins(whole))}"""
 
 
 def origins(whole):
@@ -494,30 +495,30 @@ def origins(whole):
 
 SPEED = """# How fast it is
 
-Written by `python tools/benchmark_pages.py` from what the benchmarks wrote to `results/`, on two cores, without a GPU.
-Where there is a peer, the ratio is to it in the same run. Steps and whole tables are the best of several turns, when
-the machine was least disturbed; everything else is one run. MHE is `Energy`, MM is `MaxMin`."""
+Written by `python tools/benchmark_pages.py` from the results of the benchmarks in `results/`, on two cores, without a
+GPU. Ratios compare with a peer in the same run. Steps and whole tables are the best of several rounds, when
+the machine was quietest; everything else is one run. MHE is `Energy`, MM is `MaxMin`."""
 
 PRECISION = """# How precise it is
 
 Written by `python tools/benchmark_pages.py` from what `benchmarks/accuracy.py` wrote to `results/`. These are relative
-errors of float32, compared with float64 on the very same points: generic ones; with a few pairs as near as the column
-says; all within a cone; and in antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the
-difference over the norm of the gradient, of the whole table; a dash is a gradient or value that is zero in float64, or
-not finite.
+errors of float32, compared with float64 on the same points: generic points; a few pairs at the distance in the column
+head; all points within a cone; and antipodal pairs, exact or 0.001 rad off. The error of a gradient is the norm of the
+difference divided by the norm of the gradient, over the whole table; a dash marks a gradient or value that is zero in
+float64, or not finite.
 
 **Near pairs.** Unit rows stored in float32 are rounded by about 6e-8. The direction between two of them that are θ
 apart is therefore known only to about 6e-8 / θ, and so is a gradient in which such pairs dominate.
 
 **Ties.** Without compiled loops an objective selects the nearest neighbour by one product in float32, and measures it
-by differences. Of several neighbours whose squared chords differ by less than about 2e-7, it may take any. The compiled
-loops and all measures look at more candidates.
+by differences. Of several neighbours whose squared chords differ by less than about 2e-7, it may select any. The
+compiled loops and all measures compare more candidates.
 
-**Errors of order one** have two causes. Pairs within the precision of float32 are taken to be farther apart than they
-are, so that they separate. And some gradients are not determined in float64 either: of a determinant that vanishes
-(LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, of the length of a mean that is zero."""
+**Errors of order one** have two causes. Pairs within the precision of float32 are treated as farther apart than they
+are, so that they separate. And some gradients are undetermined even in float64: that of a vanishing determinant
+(LogDet, Gaussian, 3 dimensions), of the angle between exact antipodes, and of the length of a mean that is zero."""
 
-VERDICT = """# How the verdict was calibrated
+VERDICT = """# How the verdict is calibrated
 
 Written by `python tools/benchmark_pages.py` from what `python experiments/verdict.py` wrote to `results/`. The rules
 are in [Tables](tables.md)."""

@@ -26,7 +26,7 @@ Rows of zeros, as padding is, stay as they are.
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    command.add_argument("map", type=Path, metavar="MAP", help="what unclump fit wrote")
+    command.add_argument("map", type=Path, metavar="MAP", help="map written by unclump fit or repair --map")
     add_input(command)
     add_output(command)
     command.add_argument("--json", action="store_true", help="print JSON")

@@ -35,16 +35,18 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     command.add_argument("n", type=int, metavar="N", help="number of directions")
     command.add_argument("d", type=int, metavar="D", help="number of dimensions")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write them to FILE: .npy, .csv or .json")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the directions: .npy, .csv or .json")
     command.add_argument("--plot", type=Path, metavar="FILE", help="plot a globe (D = 3) or the angles to FILE")
     command.add_argument("--fresh", action="store_true", help="search, even if a code is known")
-    command.add_argument("--improve", action="store_true", help="search; keep the result if it beats the catalogue")
+    command.add_argument("--improve", action="store_true", help="search, and keep the result if it beats the catalogue")
     command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
     command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
-    command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for this long; take the best")
-    command.add_argument("--init", metavar="HOW", help="start: random, symmetric, antipodal, blocks, or a .npy file")
-    command.add_argument("--thomson", action="store_true", help="least Coulomb energy instead of largest angle")
-    command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are one")
+    command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for this long, and take the best")
+    command.add_argument(
+        "--init", metavar="HOW", help="start of the search: random, symmetric, antipodal, blocks, or a .npy file"
+    )
+    command.add_argument("--thomson", action="store_true", help="minimise the Coulomb energy instead")
+    command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are equivalent")
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from unclump.measures.summary_table import Summary
 
-HELP = "watch a clumped table being dispersed"
+HELP = "disperse a clumped table, with a figure and a report"
 DESCRIPTION = "Disperse a clumped table, and show how it changes: in numbers, as a figure and as a report."
 EXAMPLES = "example: unclump demo -o my-demo"
 ROWS, DIMENSIONS, SCALE = 2_000, 64, 250.0
@@ -24,7 +24,7 @@ ROWS, DIMENSIONS, SCALE = 2_000, 64, 250.0
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the folder."""
     command.add_argument(
-        "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="for its files (unclump-demo)"
+        "-o", "--output", type=Path, metavar="FOLDER", default=Path("unclump-demo"), help="output folder (unclump-demo)"
     )
     command.add_argument("--json", action="store_true", help="print JSON: measures and files")
     command.add_argument("--quiet", action="store_true", help="no progress bars, and print nothing, unless --json")
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     folder: Path = args.output
     folder.mkdir(parents=True, exist_ok=True)
     clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
-    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as a collapsed model has it.\n", file=out)
+    print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as from a collapsed model.\n", file=out)
     start = time.perf_counter()
     before = _clumped_table()
     print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
@@ -98,7 +98,7 @@ def _measure(table: "Tensor") -> "Summary":
 
 
 def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:
-    """Draw both tables along the clump's axis, and their nearest angles; returns whether there is matplotlib to."""
+    """Draw both tables along the clump's axis, and their nearest angles; returns whether matplotlib is installed."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
@@ -119,6 +119,7 @@ def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:
         section.set(title=title, xlabel="along the clump", ylabel="across", aspect=1)
         section.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
         nearest_angle_histogram(table, axes=nearest).set_xlim(0, 90)
+        nearest.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=120)
     return True
 

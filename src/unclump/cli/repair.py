@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from unclump.tables.comparison_methods import Fits, Method
     from unclump.tables.files import Table
 
-HELP = "which repair of a table helps, with the evidence"
+HELP = "compare repairs of a table, on your own data"
 DESCRIPTION = (
     "Compare repairs of a table: neighbours kept, hubs, rank, time, and your own figure before and after, with "
-    "intervals. Recommend what helps by that figure, or nothing."
+    "intervals. Recommends what improves that figure, or nothing. Takes minutes."
 )
 EXAMPLES = """examples:
   unclump repair words.npz                                        by neighbours kept and hubs removed
@@ -39,17 +39,17 @@ def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command)
     add = command.add_argument
-    add("--pairs", type=Path, metavar="FILE", help="judged pairs: name, name, score; Spearman's correlation")
-    add("--queries", type=Path, metavar="FILE", help="a table of queries, with --relevant; recall@k")
-    add("--relevant", type=Path, metavar="FILE", help="relevant rows: number of the query from 0, row")
-    add("-k", type=int, default=10, metavar="K", help="how many rows a query retrieves (10)")
-    add("--labels", type=Path, metavar="FILE", help="a label for each row, one per line; accuracy of 10 neighbours")
-    add("--by-index", action="store_true", help="rows are only looked up by index: they may move one by one")
+    add("--pairs", type=Path, metavar="FILE", help="judge by pairs, lines of name, name, score: Spearman's correlation")
+    add("--queries", type=Path, metavar="FILE", help="judge by queries, a table, with --relevant: recall@k")
+    add("--relevant", type=Path, metavar="FILE", help="relevant rows of the queries, lines of query number from 0, row")
+    add("-k", type=int, default=10, metavar="K", help="rows retrieved per query (10)")
+    add("--labels", type=Path, metavar="FILE", help="judge by labels, one per line: accuracy of 10 nearest neighbours")
+    add("--by-index", action="store_true", help="rows are only looked up by index, so they may move one by one")
     add("-o", "--output", type=Path, metavar="OUT", help="write the recommended table")
     add("--map", type=Path, metavar="MAP", help="write the recommended map, for unclump apply")
     add("--save", type=Path, metavar="FILE", help="write the comparison as JSON, for unclump report --comparison")
-    add("--sample", type=int, default=_SAMPLE, metavar="ROWS", help=f"how many rows of a larger table ({_SAMPLE})")
-    add("--seed", type=int, default=0, help="seed of everything random (0)")
+    add("--sample", type=int, default=_SAMPLE, metavar="ROWS", help=f"rows compared in a larger table ({_SAMPLE})")
+    add("--seed", type=int, default=0, help="random seed (0)")
     add("--json", action="store_true", help="print JSON")
     add("--quiet", action="store_true", help="no progress bar")
 

@@ -36,11 +36,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
         type=Path,
         dest="saved",
         metavar="SAVED",
-        help="what measure --save wrote about FILE",
+        help="result of measure --save for FILE",
     )
-    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE's stem + .report.html)")
+    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (name of FILE + .report.html)")
     command.add_argument(
-        "--comparison", type=Path, metavar="FILE", help="what repair --save wrote about FILE, to show on the page"
+        "--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page"
     )
     command.add_argument(
         "--labels",
@@ -56,7 +56,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
         default="auto",
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
-    command.add_argument("--seed", type=int, default=0, help="seed of the samples of pairs and rows (0)")
+    command.add_argument("--seed", type=int, default=0, help="random seed, for samples of pairs and rows (0)")
     add_habits(command, quiet="no estimate of the time, no progress bar, and do not print the output path")
 
 

@@ -47,7 +47,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add_output(command)
     add = command.add_argument
     add("--objective", metavar="NAME", help="what to minimise: sliced (default), koleo, max_min, energy, mmd, ...")
-    add("--option", action="append", metavar="KEY=VALUE", help="of the objective: circles=13, kernel=riesz, kernel.s=2")
+    add("--option", action="append", metavar="KEY=VALUE", help="option of the objective: circles=13, kernel=riesz")
     add("--steps", type=int, metavar="N", help="number of updates (200 passes over a large table)")
     add(
         "--lr",
@@ -61,14 +61,19 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="ROWS",
         help=f"rows per step (all for {', '.join(_WHOLE_TABLE)}; {_BATCH} for the others)",
     )
-    add("--max-move", type=float, metavar="DEGREES", help="turn no row by more than this, after rounding to the dtype")
-    add("--try-moves", metavar="DEGREES,...", help="print what these values of --max-move would do; write nothing")
+    add("--max-move", type=float, metavar="DEGREES", help="rotate no row by more than this, even after rounding")
+    add("--try-moves", metavar="DEGREES,...", help="compare these values of --max-move; write nothing")
     add("--freeze", type=Path, metavar="FILE", help="rows that do not change: names or numbers from 0, one per line")
-    add("--duplicates-only", action="store_true", help="move only rows that have another within the angle --within")
-    add("--within", type=float, metavar="DEGREES", help="angle of duplicates (1, or less in few dimensions)")
+    add("--duplicates-only", action="store_true", help="move only rows that have another row within --within")
+    add(
+        "--within",
+        type=float,
+        metavar="DEGREES",
+        help="largest angle between duplicates (1, or less in few dimensions)",
+    )
     add("--keep-norms", action="store_true", help="keep the norm of each row, change only its direction")
     add("--checkpoint", type=Path, metavar="FILE", help="save the run's state and resume from it; deleted at the end")
-    add("--seed", type=int, default=0, help="seed of everything random (0)")
+    add("--seed", type=int, default=0, help="random seed (0)")
     add_habits(command, quiet="no progress bar")
 
 

@@ -44,7 +44,8 @@ def nearest_angles(x: Points, *, neighbours: str = "exact", gather: Gather = Fal
         x: Points, n >= 2.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed. If
             the search misses the nearest neighbour of a point, its angle is that to another near point.
-        gather: See above; requires exact neighbours.
+        gather: True, a process group or `Shards`: the rows of all ranks are one table. Returns the angles of this
+            rank's own rows, and requires exact neighbours.
 
     Example:
         >>> nearest_angles(torch.eye(3)) / torch.pi
@@ -74,7 +75,7 @@ def min_angle(x: Points, *, neighbours: str = "exact", gather: Gather = False) -
         x: Points, n >= 2.
         neighbours: ``"exact"``, or ``"faiss"`` for an approximate search of large tables, whose recall is printed; the
             result is then an upper bound.
-        gather: See above.
+        gather: True, a process group or `Shards`: the rows of all ranks are one table.
 
     Example:
         >>> min_angle(torch.eye(3)) == torch.pi / 2
@@ -222,7 +223,7 @@ def summary(
         x: Points, n >= 2.
         samples: The number of random locations from which the covering radius is measured.
         generator: Draws these locations.
-        gather: See above.
+        gather: True, a process group or `Shards`: the rows of all ranks are one table.
 
     Example:
         >>> measures = summary(torch.eye(3), generator=torch.Generator().manual_seed(0))

@@ -94,7 +94,7 @@ def uniformity(x: Points, *, t: float = 2.0, gather: Gather = False) -> PerSet:
     Args:
         x: Points, n >= 2.
         t: Twice the inverse squared width.
-        gather: See above.
+        gather: True, a process group or `Shards`: the rows of all ranks are one table.
 
     References:
         Wang and Isola. Understanding contrastive representation learning through alignment and uniformity on the

@@ -92,7 +92,7 @@ def alpha_req(x: Points, *, ranks: tuple[int, int] | None = None, gather: Gather
         x: Rows, n >= 2.
         ranks: The first and the last rank, starting from 1. None uses 6 to 100, as in the authors' code, or 1 to 100 in
             fewer than 12 dimensions.
-        gather: See above.
+        gather: True, a process group or `Shards`: the rows of all ranks are one table.
 
     References:
         Agrawal, Mondal, Ghosh and Richards. alpha-ReQ: assessing representation quality in self-supervised learning by

@@ -20,7 +20,7 @@ _ANGLES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """The result of `summary`; angles in radians. Text and notebooks show it as a table, in degrees."""
 
@@ -35,6 +35,9 @@ class Summary:
     effective_rank: float
     covering_radius: float
     covering_samples: int
+
+    def __repr__(self) -> str:
+        return f"Summary({self.n} x {self.d}; smallest angle {_degrees(self.min_angle)})"
 
     def rows(self) -> list[tuple[str, str]]:
         """The names of the measures and their formatted values."""

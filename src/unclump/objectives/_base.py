@@ -34,12 +34,12 @@ from unclump.ops.project import unit_rows
 
 
 class Objective(nn.Module):
-    """A scalar of raw embeddings, lower where they are more dispersed. They are projected onto the sphere first.
+    """A loss of raw embeddings that is lower if they are more dispersed. They are projected onto the sphere first.
 
     Args:
-        gather: True, or a `torch.distributed` process group: the points of all its ranks take part, and gradients are
-            right after their average over ranks, as DDP takes it. `Shards()` for the rows of a table that is spread
-            over ranks, whose gradients stay where they are. See the page on many processes.
+        gather: True, or a `torch.distributed` process group: include the points of all its ranks; gradients are those
+            of one process after they are averaged over ranks, as by DDP. `Shards()` is for a table that is sharded by
+            rows over ranks, whose gradients are not averaged. See the page on many processes.
     """
 
     choices: tuple[str, ...] = ()
@@ -102,20 +102,21 @@ class Objective(nn.Module):
     ) -> Float[Tensor, "*sets"] | Float[Tensor, "*sets n"]:
         """The objective of the embeddings, alone or together with a queue.
 
-        Of fewer than two points, as a last batch may have, it is zero and part of the graph, with a warning once. Rows
-        of zeros, as those of `padding_idx`, have no direction: like masked ones they do not count, and do not move.
+        With fewer than two points, such as a last batch of one row, it is zero and part of the graph, with a warning
+        the first time. Rows of zeros, such as that of `padding_idx`, have no direction: they are ignored, like masked
+        rows, and get no gradient.
 
         Args:
-            embeddings: Of shape (..., n, d), of any norm: separate sets of points, with an objective each.
-            against: A queue of other embeddings, which do not move: no gradient flows to them. Objectives that are a
-                mean over points remain one over the embeddings, and look for each one's others among both;
-                those of the set as a whole are of both together. Update a queue in place after the backward pass, or
-                pass a copy of it.
-            weight: A mask of shape (..., n), False for padding; or numbers that are not negative, where zero is False.
-                The result is that without the masked rows; zero, with a zero gradient, where fewer than two points are
-                left; NaN where a weight is negative.
-            reduction: "mean" is the objective, "sum" the sum of the terms whose weighted mean it is, and "none" these
-                terms, one per row and zero for masked rows. None is the objective's own reduction.
+            embeddings: Of shape (..., n, d) and any norm: separate sets of points, with one value per set.
+            against: A queue of other embeddings, which get no gradient. An objective that is a mean over points
+                remains a mean over the embeddings, each compared with the other embeddings and with the queue; an
+                objective of the set as a whole is that of both together. Update a queue in place only after the
+                backward pass, or pass a copy of it.
+            weight: A mask of shape (..., n), False for padding; or non-negative weights, where zero means False. The
+                result is that of the other rows alone. It is zero, with a zero gradient, if fewer than two points
+                remain, and NaN if a weight is negative.
+            reduction: "mean" for the objective; "none" for its terms, one per row and zero for masked rows; "sum" for
+                their weighted sum. None is the objective's own reduction.
         """
         return self._run(Inputs(embeddings, against, weight), reduction)
 

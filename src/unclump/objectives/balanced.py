@@ -50,6 +50,7 @@ class Balanced(nn.Module):
         self.objective, self.share = objective, share
 
     def forward(self, embeddings: Float[Tensor, "*sets n d"]) -> Float[Tensor, "*sets n d"]:
+        """The embeddings, unchanged; the backward pass adds the gradient of the objective."""
         check_points(embeddings, at_least=0)
         if not (self.training and torch.is_grad_enabled() and embeddings.requires_grad):
             return embeddings

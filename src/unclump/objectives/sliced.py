@@ -99,9 +99,9 @@ class Sliced(Objective):
     Args:
         circles: The number of circles per call.
         axis_aligned: Draw circles through two coordinate axes instead of uniform ones: cheaper, and the same on average
-            for embeddings without preferred axes. Not for activations of a network: it may turn a clump onto one
-            axis, where two circles in d see it, and keep it (see the page on weights). Only the coordinates of these
-            axes are read: a NaN in others goes unnoticed.
+            for embeddings without preferred axes. Do not use it for activations: a network may rotate a clump onto one
+            axis, through which only two in d circles pass, and keep it there (see the page on weights). Only the
+            coordinates of these axes are read: a NaN in others goes unnoticed.
         reduction: ``"mean"`` over the points, including those of a queue, so that the same weight suits tables of any
             size. ``"sum"``, as in the paper, is n times as large. A call may override it; ``"none"`` gives the terms of
             the points, without those of a queue.

@@ -43,8 +43,8 @@ class SphereSGD(SphereOptimizer):
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them. Every row becomes a point of
-            norm one. That suits tables, prototypes and the rows of a router; for the weight of another layer, which a
-            parameter does not tell from a table, use a group with `sphere=False`.
+            norm one, as for tables, prototypes and the rows of a router. Put all other parameters, such as the weights
+            of other layers, into a group with `sphere=False`.
         lr: The step size: a number, or a tensor or array with one element.
         momentum: The factor :math:`\mu`; 0 for none.
         dampening: The share :math:`\tau` of each gradient that is not added to the momentum.
@@ -111,8 +111,8 @@ class SphereAdam(SphereOptimizer):
 
     Args:
         params: Parameters of shape (..., d), or groups of them, as torch.optim takes them. Every row becomes a point of
-            norm one. That suits tables, prototypes and the rows of a router; for the weight of another layer, which a
-            parameter does not tell from a table, use a group with `sphere=False`.
+            norm one, as for tables, prototypes and the rows of a router. Put all other parameters, such as the weights
+            of other layers, into a group with `sphere=False`.
         lr: The step size, which is about the angle in radians by which a row moves in a step. A number, or a tensor or
             array with one element.
         betas: The decay of the first and the second moment.

@@ -53,7 +53,8 @@ def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: b
         best = min(helpful, key=lambda method: method.values["hubness"], default=None)
         has_hubs = start.values["hubness"] >= _HUBNESS
         best = best if has_hubs else None
-        nothing = f"no method removes hubs and keeps {_KEPT:.0%} of the neighbours"
+        kind = "method" if by_index else "map"
+        nothing = f"no {kind} removes {_REMOVED:.0%} of the hubness and keeps {_KEPT:.0%} of the neighbours"
         nothing = nothing if has_hubs else f"it has no hubs to remove (hubness {start.values['hubness']:.2f})"
         what = "hubness {before:.2f} to {after:.2f}, {kept:.0%} of neighbours kept; judge it by your own task"
         key = "hubness"

@@ -87,20 +87,20 @@ def health(
     memory.
 
     Args:
-        points: Rows of any norm, at least two of them with a direction: torch or NumPy, or whatever else `as_table`
-            takes, such as data frames and models; or a list of tensors or arrays, whose rows follow one another, as
-            the files of one table do. They are not modified.
-        sentences: What `points` encodes, if it is a model that encodes sentences.
-        names: The names of the rows, printed beside their numbers; None for those that `points` has.
-        frequencies: How often each row is used, in any unit; None takes the rows to be sorted by falling frequency.
+        points: Rows of any norm, at least two of them with a direction: a tensor, an array, or anything else that
+            `as_table` accepts, such as data frames and models; or a list of tensors or arrays, the consecutive parts
+            of one table. They are not modified.
+        sentences: The sentences to encode, if `points` is a model that encodes sentences.
+        names: The names of the rows, printed next to their numbers; None for those of `points`, if it has any.
+        frequencies: How often each row is used, in any unit; None assumes that rows are sorted by falling frequency.
         exact: Search for the neighbours of all rows, however many there are.
         sample: Search for the neighbours of this many random rows. None searches for those of all rows if n^2 d is at
             most 1.5e12, and otherwise of 6e11 / (n d) rows, but at least 2048.
         generator: For the sample, and for p-values simulated for fewer than 20 rows; None for a new one with seed 0.
         gather: True, a process group or `Shards`: `points`, a tensor or an array, names and frequencies are those of
             this rank's rows, perhaps none, of one table, and all ranks return the health of the whole table. They
-            communicate through the CPU, as gloo does. A sampled table stays where it is; without a sample every rank
-            takes all rows.
+            communicate through the CPU, as by gloo. A sampled table is not exchanged; without a sample every rank
+            gathers all rows.
         device: Where neighbours are searched for; None for the CPU, which does everything else.
         progress: Show a progress bar on stderr.
 

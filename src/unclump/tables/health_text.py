@@ -35,7 +35,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         ("uniformity (Wang and Isola)", f"{health.uniformity:.3f}", f"{health.isotropic.uniformity():.3f}"),
         *([(f"hubness (skewness, k = {health.k})", f"{health.hubness:.2f}", "")] if health.hubness is not None else []),
         ("largest hub, share of rows", f"{health.largest_hub:.2%}", ""),
-        *([("neighbours of none", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
+        *([("rows in no neighbour list", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
         ("constant dimensions", str(len(health.dead_dimensions)), ""),
         ("deviation of the norms / their mean", f"{health.norm_variation:.3f}", ""),
         (f"rank correlation of norm and {_compared_with(health)}", f"{health.norm_correlation:.2f}", ""),

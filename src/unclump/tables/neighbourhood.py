@@ -43,7 +43,7 @@ class Neighbourhood:
         occurrences: How often each row is among the k nearest of others, estimated where rows were sampled.
         hubness: The skewness of these numbers; None if the sample does not tell it.
         largest_hub: The largest share of rows that have one row, in no clump, among their k nearest.
-        orphans: The fraction of rows that are a neighbour of none; None of a sample.
+        orphans: The fraction of rows that are among the nearest of no other; None for a sample.
         sampled: The numbers of the sampled rows, or None.
         intervals: 95 percent intervals of what was sampled.
     """

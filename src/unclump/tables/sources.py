@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from unclump._arrays import as_tensor
+from unclump._text import FileError
 from unclump.tables.files._columns import choose_columns, choose_names_column, pyarrow, read_columns
 from unclump.tables.files._table import Table
 
@@ -26,8 +27,9 @@ def as_table(source: Any, *, tensor: str | None = None, sentences: Sequence[str]
             Hugging Face, with one column of lists or many columns of numbers; a single column of lists; a FAISS index
             that can reconstruct its vectors, in the order in which they were added; a SentenceTransformer, with
             `sentences`.
-        tensor: Of a data frame or dataset with several: the column of lists, or the prefix of those of numbers.
-        sentences: What a model encodes. They are the names of the rows.
+        tensor: Which table, if a data frame or dataset has several: the name of a column of lists, or the common prefix
+            of columns of numbers.
+        sentences: The sentences that a model encodes. They become the names of the rows.
 
     Example:
         >>> as_table(torch.nn.Embedding(100, 16))
@@ -119,6 +121,10 @@ def _check_dataset(source: Any) -> None:
 
 
 def _read_arrow(table: Any, tensor: str | None) -> Table:
-    columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
+    try:
+        columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
+    except FileError as error:
+        advice = str(error).replace("tensor=...", "unclump.as_table(..., tensor=...)")
+        raise FileError(f"expected one table of embeddings in the columns; the source {advice}") from None
     points, labels = read_columns(table.to_batches(), table.num_rows, columns, names, table.nbytes)
     return Table(points, labels)

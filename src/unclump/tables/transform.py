@@ -39,7 +39,7 @@ class Isotropy:
     such as padding, are left out of the fit and stay zeros.
 
     Args:
-        method: See above.
+        method: One of the four names above.
         strength: From 0, the identity, to 1. When whitening, the exponent: each variance v becomes
             :math:`v^{1 - \text{strength}}`.
         directions: How many, for `"all_but_the_top"`; None for a hundredth of the dimensions, as its authors advise.
