@@ -3,10 +3,12 @@
     python experiments/sliced_ssw.py [--quick] [--seeds 5] [--steps 2000]
 
 Clumped starts (power spherical, kappa 100), the number of circles and the learning rate tuned for each, as in the
-paper; the smallest angle at the end. Rates are added until the best is not the first or last of them. All objectives
-draw the same circles from the same seeds. "SSW root" is what the authors minimise: POT's function returns the root of
-the closed form (ltl-uva/ledoh-torch at 882a1c1, ledoh_torch/ssw.py). Sliced at its best choice is run once more with
-other circles: differences between objectives are to be seen beside this one.
+paper; the smallest angle at the end. Rates are added to those of an objective until its best is not the first or last
+of them. Small tables are tuned by the mean over all starts; large ones, whose runs take long, by the first start, and
+only the best choice is run from the others. All objectives draw the same circles from the same seeds. "SSW root" is
+what the authors minimise: POT's function returns the root of the closed form (ltl-uva/ledoh-torch at 882a1c1,
+ledoh_torch/ssw.py). Sliced at its best choice is run once more with other circles: differences between objectives are
+to be seen beside this one.
 
 Then the explanation: with the paper's Sliced, a sum over points, SSW = 2 / (n (2 pi)^2) Sliced + constant. Adam divides
 the gradient by its own size, so the factor cancels, but for the epsilon that Adam adds to that size. Two runs in double
@@ -14,6 +16,7 @@ precision show how far apart corresponding points of both get: with epsilon = 0,
 """
 
 import math
+import statistics
 from functools import partial
 from itertools import cycle
 
@@ -166,40 +169,59 @@ def main(argv=None):
 
 
 def tuned_row(results, size):
-    """Each objective at its best choice; Sliced also with other circles; and what a start takes, in seconds."""
-    rates, row, records = list(results["rates"]), {}, []
-    for added in range(results["added_rates"] + 1):
-        records = results.complete(settings(results, size, rates), run, **SHARED)
-        row = {name: tuned(where(records, objective=name)) for name in results["objectives"]}
-        edges = {rates[0] / FACTOR for r in row.values() if r["lr"] == rates[0]}
-        edges |= {rates[-1] * FACTOR for r in row.values() if r["lr"] == rates[-1]}
-        if not edges or added == results["added_rates"]:
-            break
-        rates = sorted({*rates, *edges})
+    """Each objective at its best choice, from all starts; Sliced also with other circles; and a start's seconds."""
+    row = {name: tuned(runs) for name, runs in tuning(results, size).items()}
+    starts = range(results["seeds"])
+    chosen = [one for name in row for one in settings(results, size, starts, name, **choice_of(row[name]))]
+    records = results.complete(chosen, run, **SHARED)
     for name in row:
-        row[name]["inside"] = rates[0] < row[name]["lr"] < rates[-1]
+        values = [r["min_degrees"] for r in where(records, objective=name)]
+        row[name] |= mean_and_error(values) | {"values": values}
     row["seconds"] = sum(r["seconds"] for r in records) / results["seeds"]
     if results["again"]:
-        best = {"circles": [row["Sliced"]["circles"]], "objective": ["Sliced"], "again": [1]}
-        again = results.complete(settings(results, size, [row["Sliced"]["lr"]], **best), run, **SHARED)
-        row["Sliced again"] = {"values": [r["min_degrees"] for r in again]}
+        again = settings(results, size, starts, "Sliced", again=1, **choice_of(row["Sliced"]))
+        row["Sliced again"] = {"values": [r["min_degrees"] for r in results.complete(again, run, **SHARED)]}
     return row
 
 
-def settings(results, size, rates, **choice):
-    options = {"circles": results["circles"], "objective": results["objectives"], "again": [0]} | choice
-    fixed = {key: [value] for key, value in size.items()} | {"steps": [results["steps"]]}
-    return product(seed=range(results["seeds"]), lr=rates, **fixed, **options)
+def tuning(results, size):
+    """The runs of each objective with all circles and rates, those added too."""
+    starts = range(results["seeds"] if shares(size) else 1)
+    rates = {name: list(results["rates"]) for name in results["objectives"]}
+    for added in range(results["added_rates"] + 1):
+        choices = {name: product(circles=results["circles"], lr=rates[name]) for name in rates}
+        tried = [one for name in rates for c in choices[name] for one in settings(results, size, starts, name, **c)]
+        records = results.complete(tried, run, **SHARED)
+        runs = {name: where(records, objective=name) for name in rates}
+        edges = {name: beyond(rates[name], tuned(runs[name])["lr"]) for name in rates}
+        if not any(edges.values()) or added == results["added_rates"]:
+            break
+        rates = {name: sorted([*rates[name], *edges[name]]) for name in rates}
+    return runs
+
+
+def beyond(rates, best):
+    """The rates to add."""
+    return [rates[0] / FACTOR] * (best == rates[0]) + [rates[-1] * FACTOR] * (best == rates[-1])
+
+
+def settings(results, size, starts, objective, *, circles, lr, again=0):
+    choice = {"objective": objective, "circles": circles, "lr": lr, "again": again, "steps": results["steps"]}
+    return [size | choice | {"seed": seed} for seed in starts]
+
+
+def choice_of(best):
+    return {key: best[key] for key in ("circles", "lr")}
 
 
 def tuned(records):
-    """The choice whose mean over the seeds is best."""
+    """The choice whose mean over the starts is best, and whether its rate is neither the first nor the last."""
     choices = {(r["circles"], r["lr"]): [] for r in records}
     for r in records:
         choices[r["circles"], r["lr"]].append(r["min_degrees"])
-    circles, lr = max(choices, key=lambda choice: sum(choices[choice]) / len(choices[choice]))
-    values = choices[circles, lr]
-    return mean_and_error(values) | {"values": values, "circles": circles, "lr": lr}
+    circles, lr = max(choices, key=lambda choice: statistics.fmean(choices[choice]))
+    rates = [r["lr"] for r in records]
+    return {"circles": circles, "lr": lr, "inside": min(rates) < lr < max(rates)}
 
 
 def draw(results, summary, followed):
