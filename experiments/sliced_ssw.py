@@ -225,7 +225,7 @@ def tuned(records):
 
 
 def draw(results, summary, followed):
-    figure, (left, right) = axes(1, 2, width=13.5, height=4.6)
+    figure, (left, right) = axes(1, 2, width=11, height=5)
     dimensions = results["dimensions"]
     lines = {"SSW": "--", "SSW root": "-", "Sliced again": ":"}
     drawn = [
@@ -248,7 +248,7 @@ def draw(results, summary, followed):
     left.minorticks_off()
     bars = "; bars: standard error" if results["seeds"] > 1 else ""
     left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
-    left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.13, 1))
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(results["points"]))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)
     for r in where(followed, n=largest):
@@ -262,7 +262,7 @@ def draw(results, summary, followed):
     right.axhline(2.2e-16, color=BLACK, linewidth=0.8, linestyle="--", label="double precision")
     right.set(xlabel="step", ylabel="largest angle between the runs, radians")
     right.set_title(f"step for step, n = {largest:,}, one start")
-    right.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     results.figure(figure)
 
 

@@ -195,16 +195,24 @@ def row_of(runs):
 
 
 def draw(results, records, chosen):
-    """A column a start; lines that coincide are told apart by their markers, which are at other steps for each."""
+    """A column a start; lines that coincide are told apart by their markers, which are at other steps for each.
+
+    Of angles the gain is shown: starts differ by more than most objectives gain.
+    """
     figure, panels = axes(2, len(results["starts"]), width=11, height=8.5, sharex=True)
-    names = {"variance": "spherical variance", "min_degrees": "smallest angle, degrees"}
+    names = {"variance": "spherical variance", "min_degrees": "gain in the smallest angle, degrees"}
     for row, (key, name) in zip(panels, names.items(), strict=True):
         for ax, start in zip(row, results["starts"], strict=True):
             for place, (objective, lazy) in enumerate(chosen):
                 runs = where(records, start=start, objective=objective, lazy=lazy)
-                middle = [mean_and_error(values) for values in zip(*(r[key] for r in runs), strict=True)]
+                first = [r[key][0] if key == "min_degrees" else 0.0 for r in runs]
+                shown = [[value - begin for value in r[key]] for r, begin in zip(runs, first, strict=True)]
+                middle = [mean_and_error(values) for values in zip(*shown, strict=True)]
+                beside = results["steps"] * (place / len(chosen) - 0.5) / 40  # bars that would hide each other
                 ax.errorbar(
-                    runs[0]["step"], [m["mean"] for m in middle], [m["error"] for m in middle],
+                    [step + beside for step in runs[0]["step"]],
+                    [m["mean"] for m in middle],
+                    [m["error"] for m in middle],
                     color=family_colour(objective), marker=MARKERS[place % len(MARKERS)], markersize=5, capsize=2,
                     fillstyle="none", markevery=(place % 3, 3) if len(middle) > 4 else 1,
                     linestyle=":" if lazy else ("-", "--", "-.")[place % 3], linewidth=1.2,
