@@ -4,11 +4,11 @@
 
 Clumped starts (power spherical, kappa 100), the number of circles and the learning rate tuned for each, as in the
 paper; the smallest angle at the end. Rates are added to those of an objective until its best is not the first or last
-of them. Small tables are tuned by the mean over all starts; large ones, whose runs take long, by the first start, and
-only the best choice is run from the others. All objectives draw the same circles from the same seeds. "SSW root" is
-what the authors minimise: POT's function returns the root of the closed form (ltl-uva/ledoh-torch at 882a1c1,
-ledoh_torch/ssw.py). Sliced at its best choice is run once more with other circles: differences between objectives are
-to be seen beside this one.
+of them. Small tables are tuned by the mean over five starts; large ones, whose runs take long, by the first, and only
+the best choice is run from the others; of the smallest tables it is run from forty. All objectives draw the same
+circles from the same seeds. "SSW root" is what the authors minimise: POT's function returns the root of the closed form
+(ltl-uva/ledoh-torch at 882a1c1, ledoh_torch/ssw.py). Sliced at its best choice is run once more with other circles:
+differences between objectives are to be seen beside this one.
 
 Then the explanation: with the paper's Sliced, a sum over points, SSW = 2 / (n (2 pi)^2) Sliced + constant. Adam divides
 the gradient by its own size, so the factor cancels, but for the epsilon that Adam adds to that size. Two runs in double
@@ -39,7 +39,7 @@ from _common import (
     where,
 )
 from _objectives import Root, descend
-from _sliced_ssw_report import gap, report
+from _sliced_ssw_report import gap, report, starts_of
 
 import unclump as uc
 
@@ -59,6 +59,7 @@ FULL = {
     "added_rates": 4,
     "steps": 2000,
     "seeds": 5,
+    "seeds_small": 40,
     "again": 1,
     "follow": [[1000, 16], [20_000, 16]],
     "follow_steps": 1000,
@@ -71,6 +72,7 @@ QUICK = {
     "added_rates": 0,
     "steps": 100,
     "seeds": 1,
+    "seeds_small": 2,
     "follow": [[100, 3]],
     "follow_steps": 60,
 }
@@ -81,7 +83,7 @@ OPTIMISERS = {
     "SGD, same lr": lambda params, scale: uc.SphereSGD(params, lr=0.1),
 }
 FOLLOWED = ("Sliced", "SSW")
-SMALL = 100_000  # coordinates
+SMALL, TINY = 100_000, 10_000  # coordinates
 FACTOR = 4.0  # from the last rate to one that is added
 
 
@@ -158,7 +160,7 @@ def main(argv=None):
         for o in OPTIMISERS
     ]
     followed = results.complete(settings, follow)
-    summary = {"seeds": results["seeds"], "steps": results["steps"], "tuned": {}, "followed": {}}
+    summary = {"steps": results["steps"], "tuned": {}, "followed": {}}
     for size in product(n=results["points"], d=results["dimensions"]):
         summary["tuned"][f"{size['n']} in {size['d']}"] = tuned_row(results, size)
     for r in followed:
@@ -171,13 +173,13 @@ def main(argv=None):
 def tuned_row(results, size):
     """Each objective at its best choice, from all starts; Sliced also with other circles; and a start's seconds."""
     row = {name: tuned(runs) for name, runs in tuning(results, size).items()}
-    starts = range(results["seeds"])
+    starts = range(results["seeds_small" if size["n"] * size["d"] <= TINY else "seeds"])
     chosen = [one for name in row for one in settings(results, size, starts, name, **choice_of(row[name]))]
     records = results.complete(chosen, run, **SHARED)
     for name in row:
         values = [r["min_degrees"] for r in where(records, objective=name)]
         row[name] |= mean_and_error(values) | {"values": values}
-    row["seconds"] = sum(r["seconds"] for r in records) / results["seeds"]
+    row["seconds"] = sum(r["seconds"] for r in records) / len(starts)
     if results["again"]:
         again = settings(results, size, starts, "Sliced", again=1, **choice_of(row["Sliced"]))
         row["Sliced again"] = {"values": [r["min_degrees"] for r in results.complete(again, run, **SHARED)]}
@@ -247,7 +249,7 @@ def draw(results, summary, followed):
     left.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
     left.minorticks_off()
     bars = "; bars: standard error" if results["seeds"] > 1 else ""
-    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
+    left.set_title(f"tuned circles and learning rate, {starts_of(summary['tuned'])}{bars}")
     left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(results["points"]))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)

@@ -6,7 +6,7 @@ from _common import mean_and_error
 from _verdicts import Case, Claim, Untested
 
 COLLAPSED = 0.1  # radians to the nearest
-PLATEAU = 12_000  # updates, after which validation hardly improves on the smallest of the texts
+PLATEAU = 12_000  # updates of the full setting
 REGULARISED = "+"
 
 
