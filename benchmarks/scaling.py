@@ -9,6 +9,7 @@ a minute allows.
 import argparse
 import json
 import math
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,9 @@ import numpy as np
 import torch
 
 import unclump as uc
-from unclump.figures.plots import _new_axes, save_figure
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from _common import COLOURS, MARKERS, axes
 
 D = 64
 PATIENCE = 20.0  # seconds: nothing larger is tried once a size takes this long
@@ -91,12 +94,18 @@ def main():
         print(f"{name:<20} n^{exponents[name]:.2f} from ten thousand on")
     chosen.output.parent.mkdir(exist_ok=True)
     chosen.output.write_text(json.dumps({"d": D, "seconds": found, "exponents": exponents}, indent=1) + "\n")
-    axes = _new_axes()
-    for name, times in found.items():
-        axes.loglog(list(times), list(times.values()), marker="o", label=f"{name}: n^{exponents[name]:.2f}")
-    axes.set(xlabel=f"points in {D} dimensions", ylabel="seconds")
-    axes.legend(frameon=False, fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
-    save_figure(axes, chosen.figure)
+    draw(found, exponents, chosen.figure)
+
+
+def draw(found, exponents, path):
+    figure, ax = axes(width=7.5, height=4.6)
+    for place, (name, times) in enumerate(found.items()):
+        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place], "fillstyle": "none"}
+        sizes = [int(n) for n in times]
+        ax.loglog(sizes, list(times.values()), label=f"{name}: n^{exponents[name]:.2f}", **look)
+    ax.set(xlabel=f"points in {D} dimensions", ylabel="seconds")
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=130)
 
 
 if __name__ == "__main__":

@@ -197,8 +197,9 @@ def figure(runs):
             values = list(RECIPE.values(runs, variant, measure.key).values())
             look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ""}
             ax.plot([number] * len(values), values, label=variant if ax is panels[0] else None, **look)
-        ax.set(ylabel=measure.name, xticks=[], ylim=(0, None), xlim=(-0.5, len(VARIANTS) - 0.5))
-    made.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
+        ax.set(ylabel=measure.name, xticks=[], xlim=(-0.5, len(VARIANTS) - 0.5))
+        ax.margins(y=0.1)
+    made.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9, title="a mark for each seed")
     return made
 
 

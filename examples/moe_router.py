@@ -221,6 +221,7 @@ def figure(runs):
         right.plot([run["perplexity"] for run in some], [run["validation_loss"] for run in some], linestyle="", **look)
     left.set(xlabel="experts, most used first", ylabel="share of the words, seed 0")
     right.set(xlabel="perplexity of the load", ylabel="validation loss")
+    right.set_title("a mark for each seed", fontsize=9)
     made.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
     return made
 

@@ -165,14 +165,22 @@ loss = DispersionLoss(model, MultipleNegativesRankingLoss(model), uc.KoLeo(), we
 
 
 def figure(runs):
-    made, ax = axes(height=3.6)
-    for number, variant in enumerate(VARIANTS):
-        look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ""}
-        for place, measure in enumerate(MEASURES[:3]):
-            values = [100 * value for value in RECIPE.values(runs, variant, measure.key).values()]
-            ax.plot([place + (number - 1) / 5] * len(values), values, label=None if place else variant, **look)
-    ax.set(ylabel="translations found, %", ylim=(0, None), xticks=range(3))
-    ax.set_xticklabels([measure.name for measure in MEASURES[:3]])
+    """What is found, and, on a scale of its own, what the term adds to it with each seed."""
+    made, (left, right) = axes(1, 2, width=11, height=4)
+    for place, measure in enumerate(MEASURES[:3]):
+        found = {variant: RECIPE.values(runs, variant, measure.key) for variant in VARIANTS}
+        for number, variant in enumerate(VARIANTS):
+            look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ""}
+            values = [100 * value for value in found[variant].values()]
+            left.plot([place + (number - 1) / 5] * len(values), values, label=None if place else variant, **look)
+        with_term = list(VARIANTS)[-1]
+        gains = [100 * (value - found["none"][seed]) for seed, value in found[with_term].items()]
+        right.plot([place] * len(gains), gains, **look, fillstyle="none")
+    left.set(ylabel="translations found, %", ylim=(0, None), title="a mark for each seed")
+    right.set(ylabel="points more", title=f"{with_term}, minus none with the same seed", xlim=(-0.5, 2.5))
+    right.axhline(0, color="black", linewidth=0.8)
+    for ax in (left, right):
+        ax.set_xticks(range(3), [measure.name for measure in MEASURES[:3]])
     made.legend(loc="outside lower center", ncols=3, frameon=False)
     return made
 

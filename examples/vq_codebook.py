@@ -251,6 +251,7 @@ def figure(runs):
         right.plot(range(1, len(share) + 1), share, markevery=(16 + number, 40), markersize=5, label=variant, **look)
     left.set(xlabel="perplexity of the codes", ylabel="squared error of the patches", xscale="log")
     right.set(xlabel="codes, most used first", ylabel="share of the patches, seed 0", yscale="log", ylim=(1e-5, 1))
+    left.set_title("a mark for each seed", fontsize=9)
     made.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     return made
 

@@ -32,7 +32,7 @@ BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
 )  # fmt: skip
 COLOURS = [BLUE, ORANGE, GREEN, RED, PINK, SKY, BLACK]
 _M_MMAP_MAX, _M_TRIM_THRESHOLD = -4, -1  # of glibc's malloc.h
-MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "h"]
+MARKERS = ["o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "1"]
 
 
 def generator(*seeds):

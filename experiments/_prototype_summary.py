@@ -43,7 +43,7 @@ def summarise(experiment, records):
         "backbones": [record["accuracy"] for record in records["backbone"]],
         "dimensions": results["dimensions"],
         "settings": {key: results[key] for key in told},
-        "seconds": {stage: statistics.fmean(r["seconds"] for r in found) for stage, found in records.items() if found},
+        "seconds": {stage: seconds_of(found) for stage, found in records.items() if found},
         "tuned": tuned(records["rate"]),
         "rows": {row: {str(d): cell(experiment, records, row, d) for d in results["dimensions"]} for row in rows},
         "end": {row: {str(d): accuracies(records["end"], row, d) for d in results["end_dimensions"]} for row in ends},
@@ -71,6 +71,13 @@ def summarise(experiment, records):
         if row in rows and other in rows
     }
     return summary
+
+
+def seconds_of(records):
+    """What a start takes: for networks that are trained end to end, all with its seed; otherwise one run."""
+    of_run = statistics.fmean(r["seconds"] for r in records)
+    ends = [r for r in records if r.get("stage") == "end"]
+    return of_run * len(ends) / len({r["seed"] for r in ends}) if ends else of_run
 
 
 def tuned(records):

@@ -132,7 +132,7 @@ def draw(results, summary):
         ax.set(xlabel="smallest angle of the prototypes, radians", title=f"{d} dimensions")
     panels[0][0].set_ylabel("accuracy on a frozen backbone, %")
     shown = panels[0][0].get_legend_handles_labels()
-    bars = f"backbones: {summary['settings']['seeds']}; bars: standard error"
+    bars = f"backbones: {len(summary['backbones'])}; bars: standard error"
     figure.legend(*shown, loc="outside lower center", ncols=4, fontsize=8, title=bars)
     results.figure(figure)
     figure, ax = axes(width=9, height=4.5)

@@ -6,6 +6,7 @@ SCORES = {
     "language model": "validation loss", "triplets": "1-NN error", "hardest negatives": "1-NN error",
     "batch hard": "1-NN error", "prototypes": "error", "contrastive": "1-NN error",
 }  # fmt: skip
+BAND = "standard deviation over seeds without a term"
 TITLES = {
     "triplets": "contrastive, triplets",
     "hardest negatives": "contrastive, hardest negatives",
@@ -80,11 +81,12 @@ def draw(summary, factors):
                 ax.errorbar(shifted, means, yerr=widths, label=name, markersize=5, **look)
             ax.set(xscale="log", ylabel=label)
             if measure == "score":
-                ax.axhspan(-entry["noise"], entry["noise"], color="black", alpha=0.08, linewidth=0)
+                ax.axhspan(-entry["noise"], entry["noise"], color="black", alpha=0.08, linewidth=0, label=BAND)
                 ax.set_title(title(training), fontsize=11)
             else:
                 ax.set_xlabel("weight / recommended weight")
-    panels[1][0].legend(fontsize=8)
+    shown, told = panels[0][0].get_legend_handles_labels(), "bars: 95 % intervals, paired with runs without a term"
+    figure.legend(*shown, loc="outside lower center", ncols=len(shown[0]), fontsize=10, title=told)
     return figure
 
 

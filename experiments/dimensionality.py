@@ -122,27 +122,31 @@ def main(argv=None):
 
 def draw(results, sizes):
     for start in results["starts"]:
-        figure, panels = axes(2, len(results["points"]), width=11, height=7.5, sharex=True, squeeze=False)
+        figure, panels = axes(3, len(results["points"]), width=11, height=10.5, sharex=True, squeeze=False)
         for column, n in enumerate(results["points"]):
             dimensions = results["dimensions"]
             here = [sizes[f"{start}, {n} in {d}"] for d in dimensions]
-            for ax, key in zip(panels[:, column], ("min_degrees", "variance"), strict=True):
+            top, middle, bottom = panels[:, column]
+            for ax, key in ((top, "min_degrees"), (middle, "min_degrees"), (bottom, "variance")):
+                base = [size["uniform"][key] if ax is middle else 0.0 for size in here]
                 for place, objective in enumerate(results["objectives"]):
                     rows = [size["rows"][objective][key] for size in here]
+                    beside = 1.015 ** (place - (len(results["objectives"]) - 1) / 2)  # bars that would hide each other
+                    ys = [r["mean"] - zero for r, zero in zip(rows, base, strict=True)]
                     ax.errorbar(
-                        dimensions, [r["mean"] for r in rows], [r["error"] for r in rows], capsize=2, markersize=6,
+                        [d * beside for d in dimensions], ys, [r["error"] for r in rows], capsize=2, markersize=6,
                         color=family_colour(objective), marker=MARKERS[place], label=objective, fillstyle="none",
                         linestyle=("-", "--", "-.")[place % 3],
                     )  # fmt: skip
-                ys = [size["uniform"][key] for size in here]
+                ys = [size["uniform"][key] - zero for size, zero in zip(here, base, strict=True)]
                 ax.plot(dimensions, ys, color=BLACK, linestyle=":", linewidth=2, label="uniform points, untouched")
-            top, bottom = panels[:, column]
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
             bars = "; bars: standard error" if results["seeds"] > 1 else ""
             top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}{bars}")
             top.set_ylabel("smallest angle, degrees")
+            middle.set_ylabel("minus that of uniform points")
             bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log")
             bottom.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
             bottom.minorticks_off()

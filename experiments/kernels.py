@@ -112,7 +112,10 @@ def draw_spread(results, spreads):
         colour, line, _ = LOOK[distance]
         for ax, divide in zip(panels, (False, True), strict=True):
             ys = [r["deviation"] / (r["mean"] if divide else 1) for r in row]
-            ax.loglog([r["d"] for r in row], ys, color=colour, linestyle=line, marker=markers[family], label=name, ms=5)
+            look = {"ms": 8, "fillstyle": "none"} if distance == "shifted" else {"ms": 5}  # where both coincide
+            ax.loglog(
+                [r["d"] for r in row], ys, color=colour, linestyle=line, marker=markers[family], label=name, **look
+            )
     panels[0].set(ylabel="standard deviation of k(x, U)", xlabel="dimensions", title="as the kernels are scaled")
     panels[1].set(ylabel="standard deviation / mean", xlabel="dimensions", title="with the scale removed")
     figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8)

@@ -267,7 +267,8 @@ def draw(summary):
         longest = max((entries[shown]["methods"][1:] for entries in summary["tables"].values()), key=len)
         ax.set_yticks([-i for i in range(len(longest))], [method["name"] for method in longest], fontsize=7)
         ax.set(title=shown, xlabel="change")
-    panels[0][0].legend(fontsize=8)
+    shown, told = panels[0][0].get_legend_handles_labels(), "bars: 95 % intervals, paired, for all methods together"
+    figure.legend(*shown, loc="outside lower center", ncols=len(shown[0]), fontsize=8, title=told, title_fontsize=9)
     return figure
 
 

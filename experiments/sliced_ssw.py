@@ -3,10 +3,12 @@
     python experiments/sliced_ssw.py [--quick] [--seeds 5] [--steps 2000]
 
 Clumped starts (power spherical, kappa 100), the number of circles and the learning rate tuned for each, as in the
-paper; the smallest angle at the end. Rates are added until the best is not the first or last of them. All objectives
-draw the same circles from the same seeds. "SSW root" is what the authors minimise: POT's function returns the root of
-the closed form (ltl-uva/ledoh-torch at 882a1c1, ledoh_torch/ssw.py). Sliced at its best choice is run once more with
-other circles: differences between objectives are to be seen beside this one.
+paper; the smallest angle at the end. Rates are added to those of an objective until its best is not the first or last
+of them. Small tables are tuned by the mean over five starts; large ones, whose runs take long, by the first, and only
+the best choice is run from the others; of the smallest tables it is run from forty. All objectives draw the same
+circles from the same seeds. "SSW root" is what the authors minimise: POT's function returns the root of the closed form
+(ltl-uva/ledoh-torch at 882a1c1, ledoh_torch/ssw.py). Sliced at its best choice is run once more with other circles:
+differences between objectives are to be seen beside this one.
 
 Then the explanation: with the paper's Sliced, a sum over points, SSW = 2 / (n (2 pi)^2) Sliced + constant. Adam divides
 the gradient by its own size, so the factor cancels, but for the epsilon that Adam adds to that size. Two runs in double
@@ -14,6 +16,7 @@ precision show how far apart corresponding points of both get: with epsilon = 0,
 """
 
 import math
+import statistics
 from functools import partial
 from itertools import cycle
 
@@ -36,7 +39,7 @@ from _common import (
     where,
 )
 from _objectives import Root, descend
-from _sliced_ssw_report import gap, report
+from _sliced_ssw_report import gap, report, starts_of
 
 import unclump as uc
 
@@ -56,6 +59,7 @@ FULL = {
     "added_rates": 4,
     "steps": 2000,
     "seeds": 5,
+    "seeds_small": 40,
     "again": 1,
     "follow": [[1000, 16], [20_000, 16]],
     "follow_steps": 1000,
@@ -68,6 +72,7 @@ QUICK = {
     "added_rates": 0,
     "steps": 100,
     "seeds": 1,
+    "seeds_small": 2,
     "follow": [[100, 3]],
     "follow_steps": 60,
 }
@@ -78,7 +83,7 @@ OPTIMISERS = {
     "SGD, same lr": lambda params, scale: uc.SphereSGD(params, lr=0.1),
 }
 FOLLOWED = ("Sliced", "SSW")
-SMALL = 100_000  # coordinates
+SMALL, TINY = 100_000, 10_000  # coordinates
 FACTOR = 4.0  # from the last rate to one that is added
 
 
@@ -155,7 +160,7 @@ def main(argv=None):
         for o in OPTIMISERS
     ]
     followed = results.complete(settings, follow)
-    summary = {"seeds": results["seeds"], "steps": results["steps"], "tuned": {}, "followed": {}}
+    summary = {"steps": results["steps"], "tuned": {}, "followed": {}}
     for size in product(n=results["points"], d=results["dimensions"]):
         summary["tuned"][f"{size['n']} in {size['d']}"] = tuned_row(results, size)
     for r in followed:
@@ -166,44 +171,63 @@ def main(argv=None):
 
 
 def tuned_row(results, size):
-    """Each objective at its best choice; Sliced also with other circles; and what a start takes, in seconds."""
-    rates, row, records = list(results["rates"]), {}, []
-    for added in range(results["added_rates"] + 1):
-        records = results.complete(settings(results, size, rates), run, **SHARED)
-        row = {name: tuned(where(records, objective=name)) for name in results["objectives"]}
-        edges = {rates[0] / FACTOR for r in row.values() if r["lr"] == rates[0]}
-        edges |= {rates[-1] * FACTOR for r in row.values() if r["lr"] == rates[-1]}
-        if not edges or added == results["added_rates"]:
-            break
-        rates = sorted({*rates, *edges})
+    """Each objective at its best choice, from all starts; Sliced also with other circles; and a start's seconds."""
+    row = {name: tuned(runs) for name, runs in tuning(results, size).items()}
+    starts = range(results["seeds_small" if size["n"] * size["d"] <= TINY else "seeds"])
+    chosen = [one for name in row for one in settings(results, size, starts, name, **choice_of(row[name]))]
+    records = results.complete(chosen, run, **SHARED)
     for name in row:
-        row[name]["inside"] = rates[0] < row[name]["lr"] < rates[-1]
-    row["seconds"] = sum(r["seconds"] for r in records) / results["seeds"]
+        values = [r["min_degrees"] for r in where(records, objective=name)]
+        row[name] |= mean_and_error(values) | {"values": values}
+    row["seconds"] = sum(r["seconds"] for r in records) / len(starts)
     if results["again"]:
-        best = {"circles": [row["Sliced"]["circles"]], "objective": ["Sliced"], "again": [1]}
-        again = results.complete(settings(results, size, [row["Sliced"]["lr"]], **best), run, **SHARED)
-        row["Sliced again"] = {"values": [r["min_degrees"] for r in again]}
+        again = settings(results, size, starts, "Sliced", again=1, **choice_of(row["Sliced"]))
+        row["Sliced again"] = {"values": [r["min_degrees"] for r in results.complete(again, run, **SHARED)]}
     return row
 
 
-def settings(results, size, rates, **choice):
-    options = {"circles": results["circles"], "objective": results["objectives"], "again": [0]} | choice
-    fixed = {key: [value] for key, value in size.items()} | {"steps": [results["steps"]]}
-    return product(seed=range(results["seeds"]), lr=rates, **fixed, **options)
+def tuning(results, size):
+    """The runs of each objective with all circles and rates, those added too."""
+    starts = range(results["seeds"] if shares(size) else 1)
+    rates = {name: list(results["rates"]) for name in results["objectives"]}
+    for added in range(results["added_rates"] + 1):
+        choices = {name: product(circles=results["circles"], lr=rates[name]) for name in rates}
+        tried = [one for name in rates for c in choices[name] for one in settings(results, size, starts, name, **c)]
+        records = results.complete(tried, run, **SHARED)
+        runs = {name: where(records, objective=name) for name in rates}
+        edges = {name: beyond(rates[name], tuned(runs[name])["lr"]) for name in rates}
+        if not any(edges.values()) or added == results["added_rates"]:
+            break
+        rates = {name: sorted([*rates[name], *edges[name]]) for name in rates}
+    return runs
+
+
+def beyond(rates, best):
+    """The rates to add."""
+    return [rates[0] / FACTOR] * (best == rates[0]) + [rates[-1] * FACTOR] * (best == rates[-1])
+
+
+def settings(results, size, starts, objective, *, circles, lr, again=0):
+    choice = {"objective": objective, "circles": circles, "lr": lr, "again": again, "steps": results["steps"]}
+    return [size | choice | {"seed": seed} for seed in starts]
+
+
+def choice_of(best):
+    return {key: best[key] for key in ("circles", "lr")}
 
 
 def tuned(records):
-    """The choice whose mean over the seeds is best."""
+    """The choice whose mean over the starts is best, and whether its rate is neither the first nor the last."""
     choices = {(r["circles"], r["lr"]): [] for r in records}
     for r in records:
         choices[r["circles"], r["lr"]].append(r["min_degrees"])
-    circles, lr = max(choices, key=lambda choice: sum(choices[choice]) / len(choices[choice]))
-    values = choices[circles, lr]
-    return mean_and_error(values) | {"values": values, "circles": circles, "lr": lr}
+    circles, lr = max(choices, key=lambda choice: statistics.fmean(choices[choice]))
+    rates = [r["lr"] for r in records]
+    return {"circles": circles, "lr": lr, "inside": min(rates) < lr < max(rates)}
 
 
 def draw(results, summary, followed):
-    figure, (left, right) = axes(1, 2, width=13.5, height=4.6)
+    figure, (left, right) = axes(1, 2, width=11, height=5)
     dimensions = results["dimensions"]
     lines = {"SSW": "--", "SSW root": "-", "Sliced again": ":"}
     drawn = [
@@ -225,8 +249,8 @@ def draw(results, summary, followed):
     left.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
     left.minorticks_off()
     bars = "; bars: standard error" if results["seeds"] > 1 else ""
-    left.set_title(f"tuned circles and learning rate, starts: {results['seeds']}{bars}")
-    left.legend(fontsize=7, loc="upper right", bbox_to_anchor=(-0.13, 1))
+    left.set_title(f"tuned circles and learning rate, {starts_of(summary['tuned'])}{bars}")
+    left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(results["points"]))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)
     for r in where(followed, n=largest):
@@ -240,7 +264,7 @@ def draw(results, summary, followed):
     right.axhline(2.2e-16, color=BLACK, linewidth=0.8, linestyle="--", label="double precision")
     right.set(xlabel="step", ylabel="largest angle between the runs, radians")
     right.set_title(f"step for step, n = {largest:,}, one start")
-    right.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+    right.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=3)
     results.figure(figure)
 
 

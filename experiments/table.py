@@ -44,6 +44,8 @@ STUDIES = {
     "verdict": "The verdict",
 }
 """Of questions that the paper does not ask: they write pages of their own."""
+TRAINED = ("translation", "prototypes")
+"""Networks are trained: the paper's setting takes days."""
 HEADINGS = {
     "confirmed": "Claims that we confirm",
     "proved": "What is true without a run",
@@ -87,8 +89,14 @@ def load():
         path = FOLDER / f"{name}.json"
         data = json.loads(path.read_text()) if path.exists() else {}
         if data.get("summary"):
-            found[name] = data | importlib.import_module(name).report(data["summary"])
+            module = importlib.import_module(name)
+            found[name] = data | {"reduced": short_of(module.FULL, data)} | module.report(data["summary"])
     return found
+
+
+def short_of(full, data):
+    """What was not run of the setting as it is today; a file knows only that of its time."""
+    return {key: value for key, value in data["configuration"].items() if key in full and full[key] != value}
 
 
 def script(name):
@@ -112,15 +120,16 @@ def reduction(name, data):
     full = importlib.import_module(name).FULL
     if not data["reduced"]:
         return "in full"
+    spent = f"what two cores allow, in {data['seconds'] / 3600:.1f} hours" if name in TRAINED else "reduced"
     parts = []
     for key, value in data["reduced"].items():
         if isinstance(value, dict):
             parts.append(f"other {key}")
         elif isinstance(value, list) and not (value and isinstance(value[0], list)):
-            parts.append(f"{key} {len(value)} of {len(full[key])}")
+            parts.append(f"{key} {sum(one in full[key] for one in value)} of {len(full[key])}")
         else:
             parts.append(f"{key} {value} instead of {full[key]}")
-    return "reduced: " + ", ".join(parts)
+    return f"{spent}: {', '.join(parts)}"
 
 
 def rows(found):

@@ -6,6 +6,7 @@ from _common import mean_and_error
 from _verdicts import Case, Claim, Untested
 
 COLLAPSED = 0.1  # radians to the nearest
+PLATEAU = 12_000  # updates of the full setting
 REGULARISED = "+"
 
 
@@ -20,7 +21,8 @@ def gains_over(rows, name, baseline):
 
 
 def setting_of(row):
-    return f"{row['data']}, {row['updates']} updates ({row['epochs']:.1f} epochs), not to a plateau"
+    told = f"{row['data']}, {row['updates']} updates ({row['epochs']:.1f} epochs)"
+    return told if row["updates"] >= PLATEAU else f"{told}, not to a plateau"
 
 
 def discrete_claims(summary):

@@ -9,6 +9,7 @@ loss chooses. Beside these stands every row with its first try, where all weight
 
 from _common import Results, tell
 
+from translation.claims import PLATEAU
 from translation.comparison import report, summarise
 from translation.figures import draw
 from translation.rows import CONTINUOUS, DISCRETE, ROWS
@@ -35,9 +36,9 @@ FULL = {
     "seeds": 3,
     "seeds_untuned": 1,
     "seeds_continuous": 3,
-    "updates": 4000,
+    "updates": PLATEAU,
     "updates_continuous": 4500,
-    "updates_pilot": 500,
+    "updates_pilot": 1500,
     "tries": TRIES,
     "tries_continuous": [2e-3, 1e-3],
     "bootstrap": 1000,

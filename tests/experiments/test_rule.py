@@ -196,10 +196,22 @@ def test_few_points_say_nothing_of_many(rule, points, verdict):
     ends = {"values": [40.0, 41.0, 42.0, 43.0, 44.0], "lr": 0.02, "inside": True}
     shifted = ends | {"values": [40.01, 41.0, 41.99, 43.0, 44.01]}
     row = {"Sliced": ends, "SSW": ends, "SSW root": shifted, "seconds": 30.0}
-    found = report({"seeds": 5, "steps": 2000, "tuned": {f"{points} in 3": row}, "followed": {}})["findings"]
+    found = report({"steps": 2000, "tuned": {f"{points} in 3": row}, "followed": {}})["findings"]
     (one,) = [one for one in found if one["claim"].startswith("As the number of points grows")]
     assert one["verdict"] == verdict
     assert ("Not run with more than 100 points [5 starts" in one["evidence"]) == (verdict == "open")
+
+
+def test_what_was_not_run_is_judged_by_the_setting_of_today(monkeypatch):
+    """A file knows only the setting of its time; networks are said to be what two cores allow, with the hours."""
+    table = importlib.import_module("table")
+    full = {"rows": ["a", "b", "c"], "steps": 100, "seeds": 3}
+    data = {"configuration": {"rows": ["a", "gone"], "steps": 100, "seeds": 1}, "reduced": {}, "seconds": 5400.0}
+    found = data | {"reduced": table.short_of(full, data)}
+    for name, told in (("tammes", "reduced"), ("prototypes", "what two cores allow, in 1.5 hours")):
+        monkeypatch.setattr(importlib.import_module(name), "FULL", full)
+        assert table.reduction(name, found) == f"{told}: rows 1 of 3, seeds 1 instead of 3"
+    assert table.reduction("tammes", data) == "in full"
 
 
 def test_the_page_of_findings_is_read_in_ten_minutes(rule):

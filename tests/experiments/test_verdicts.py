@@ -84,7 +84,7 @@ class World:
                 for d in [self.classes] if row == "softmax" else dimensions:
                     for seed in range(seeds):
                         learned = {"min_angle": 1.2, "variance": 0.9} if row == "trained, with KoLeo" else {}
-                        known = {"seconds": TAKES[stage]} | ({} if ends else {"backbone": backbone})
+                        known = {"stage": stage, "seconds": TAKES[stage]} | ({} if ends else {"backbone": backbone})
                         sloped = self.slope and row not in ("softmax", "trained, with KoLeo")
                         value = self.of("end" if ends else "accuracy", row, d, 20.0) + 3 * backbone + seed / 10
                         noise = around(backbone, backbones) + around(seed, seeds)
@@ -189,6 +189,13 @@ BETTER = "separates the prototypes better than with projected steps at the same"
 def test_each_claim_is_decided_both_ways(claim, choices, wanted):
     found, evidence = judged(claim, **choices)
     assert found == wanted, evidence
+
+
+@pytest.mark.parametrize(("seconds", "wanted"), [(10.0, "confirmed"), (8.0, "open")])
+def test_a_start_is_all_networks_that_are_trained_with_its_seed(monkeypatch, seconds, wanted):
+    """Of seven networks a seed, three seeds settle it if they take more than a minute together."""
+    monkeypatch.setitem(TAKES, "end", seconds)
+    assert judged("MHE degrades", end={(RBF, 200): 18}, end_seeds=3)[0] == wanted
 
 
 def test_one_backbone_and_one_seed_settle_nothing_about_accuracy():

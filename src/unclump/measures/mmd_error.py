@@ -19,7 +19,9 @@ def mmd_variance(x: Points, kernel: Kernel) -> PerSet:
         \zeta_1 = E[k(x, y) k(x, z)] - E[k]^2, \quad \zeta_2 = E[k^2] - E[k]^2
 
     for independent points x, y, z of the sample's distribution. Each expectation is estimated by the mean over tuples
-    of distinct points, so the result is unbiased, and may be negative if the variance is nearly zero.
+    of distinct points, so the result is unbiased, and may be negative if the variance is nearly zero. The appendix of
+    "Keep your distance" prints E[k] for its square in the first term, which is then negative (erratum 12 in the
+    documentation's page on theory).
 
     Args:
         x: Points, n >= 4; torch or NumPy. One table gives a float, separate sets a tensor of shape (...).
