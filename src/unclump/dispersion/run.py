@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.linalg import vector_norm
 from torch.nn.functional import pad
 from torch.optim.optimizer import Optimizer
 
+from unclump._checks import has_direction
 from unclump._precision import widen, widest
 from unclump.dispersion.history import History
 from unclump.distributed.gathering import nearest_among
@@ -21,8 +23,9 @@ from unclump.objectives._base import Objective
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
 
-_SUMMED_ROWS = 2**14
-_MEASURED_ROWS = 4096  # rows among which every record searches the smallest angle: a fiftieth of a second on one core
+_SUMMED_ROWS = 32  # rows that are added in the table's dtype: torch converts entries slower than it adds them
+_WHOLE_TABLE = 4096  # rows of which a record searches all for the smallest angle: a fiftieth of a second on one core
+_MEASURED_ROWS = 2048  # of larger tables, where it is an upper bound anyway: a quarter of that time
 
 
 class Run:
@@ -52,8 +55,10 @@ class Run:
         self.records: list[tuple[int, float, float, float, float]] = []
         self.started = time.perf_counter()
         self.ranks, self.gather = ranks, getattr(objective, "gather", False) if ranks.size > 1 else False
-        chosen = torch.randperm(ranks.total, generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
-        self.measured = self._local_rows(chosen.to(table.device)) if ranks.total > _MEASURED_ROWS else None
+        self.measured: Tensor | None = None  # rows among which records search the smallest angle; None for all
+        if ranks.total > _WHOLE_TABLE:
+            chosen = torch.randperm(ranks.total, generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
+            self.measured = self._local_rows(chosen.to(table.device))
 
     def draw(self) -> Tensor | None:
         """The rows of the next step, in ascending order; None for all rows."""
@@ -115,17 +120,18 @@ class Run:
             raise ValueError(
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
-        blocks = torch.split(points, _SUMMED_ROWS)  # a sum in another dtype converts a copy
-        total = self.ranks.sum(
-            torch.stack([block.sum(dim=0, dtype=widest(points.device)) for block in blocks]).sum(dim=0)
-        )
-        variance = 1 - vector_norm(total).item() / self.ranks.total
+        length = vector_norm(self.ranks.sum(_sum_of_rows(points))).item()
+        if not math.isfinite(length):
+            has_direction(points)  # raises, with the numbers of these rows
+        variance = 1 - length / self.ranks.total
         self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
 
     def _smallest_angle(self) -> float:
         """The smallest angle among the measured rows: neighbours in the table's dtype, the angle in float64."""
         points = self.table.detach() if self.measured is None else self.table.detach()[self.measured]
-        points, ranks = raw_rows_on_ranks(points, self.gather)
+        ranks = Alone([len(points)])
+        if self.gather is not False:
+            points, ranks = raw_rows_on_ranks(points, self.gather)
         near, _, r2 = nearest_among(points, ranks)
         chords = pad(r2.sqrt().squeeze(-1), (0, 1), value=math.inf)  # a rank may have no rows
         # All others are farther, even with rounding.
@@ -146,7 +152,7 @@ class Run:
             spherical_variance=variance,
             seconds=seconds,
             rows=self.ranks.total,
-            min_angle_rows=min(self.ranks.total, _MEASURED_ROWS),
+            min_angle_rows=self.ranks.total if self.measured is None else _MEASURED_ROWS,
             interrupted=interrupted,
         )
 
@@ -176,6 +182,13 @@ class Run:
             generator.set_state(saved)
         self.order = self._sort_batches(state["order"].to(self.table.device))  # older versions saved unsorted batches
         self.started = time.perf_counter() - state["seconds"]
+
+
+def _sum_of_rows(points: Float[Tensor, "n d"]) -> Float[Tensor, " d"]:
+    """The sum of all rows, in double precision where the device has it."""
+    whole = len(points) // _SUMMED_ROWS * _SUMMED_ROWS
+    sums = points[:whole].view(-1, _SUMMED_ROWS, points.shape[1]).sum(dim=1)
+    return torch.cat([sums, points[whole:]]).sum(dim=0, dtype=widest(points.device))
 
 
 def _device_generators(device: torch.device) -> list[torch.Generator]:
