@@ -119,6 +119,7 @@ def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:
         section.set(title=title, xlabel="along the clump", ylabel="across", aspect=1)
         section.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
         nearest_angle_histogram(table, axes=nearest).set_xlim(0, 90)
+        nearest.set_ylim(top=1.2 * nearest.get_ylim()[1])  # room for the legend
         nearest.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=120)
     return True
