@@ -81,5 +81,5 @@ def tests_section(tables: Sequence[TableView]) -> str:
     return components.render_section(
         "Tests of uniformity",
         components.render_table(heads, rows, numbers=[2, 3]),
-        note="p: how likely uniform points deviate this much. With many rows, harmless deviations count as well.",
+        note="p: how likely uniform points deviate this much. With many rows, even tiny deviations are significant.",
     )
