@@ -22,6 +22,12 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=OFF $(INSTALL) --editable '.[dev]'
 	@touch $@
 
+# What the documentation needs, in the same environment.
+.venv/docs: .venv/ready
+	@echo "Adding what the documentation needs"
+	@$(INSTALL) --editable '.[docs]'
+	@touch $@
+
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -59,8 +65,7 @@ reproduce: .venv/ready
 	for script in $(filter-out %/table.py,$(wildcard experiments/[a-z]*.py)); do $(BIN)/python $$script --quick || exit 1; done
 	$(BIN)/python experiments/translation table --quick
 
-docs: .venv/ready
-	$(INSTALL) --editable '.[docs,report]'
+docs: .venv/docs
 	$(BIN)/sphinx-build -W -b html docs docs/_build
 	$(BIN)/python tools/check_site.py docs/_build
 

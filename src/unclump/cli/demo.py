@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> None:
     print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as from a collapsed model.\n", file=out)
     start = time.perf_counter()
     before = _clumped_table()
-    print("First Sliced, which pulls the clump open, then KoLeo, which parts the nearest neighbours:", file=out)
+    print("First Sliced pulls the clump open, then KoLeo pushes nearest neighbours apart:", file=out)
     after = _disperse(before, progress=not is_silent and sys.stderr.isatty())
     print(f"\nDispersed in {time.perf_counter() - start:.1f} s.\n", file=out)
     old, new = _measure(before), _measure(after)
@@ -119,6 +119,7 @@ def _draw(before: "Tensor", after: "Tensor", path: Path) -> bool:
         section.set(title=title, xlabel="along the clump", ylabel="across", aspect=1)
         section.set(xlim=(-1.05, 1.05), ylim=(-1.05, 1.05))
         nearest_angle_histogram(table, axes=nearest).set_xlim(0, 90)
+        nearest.set_ylim(top=1.2 * nearest.get_ylim()[1])  # room for the legend
         nearest.legend(frameon=False, loc="upper left")
     figure.savefig(path, dpi=120)
     return True

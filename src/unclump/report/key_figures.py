@@ -69,14 +69,14 @@ NEAREST_ANGLE = KeyFigure(
 MEAN_COSINE = KeyFigure(
     "Mean cosine",
     lambda h: f"{h.mean_cosine:.3f}",
-    "Over all pairs; 1 if all rows point one way.",
+    "Over all pairs; 1 if all rows point the same way.",
     lambda h: f"{h.isotropic.mean_cosine:.3f}",
     faults=("cone",),
 )
 EFFECTIVE_RANK = KeyFigure(
     "Effective rank less the mean",
     lambda h: f"{h.centred_rank:.1f}",
-    "How many dimensions are used, beside the direction that all rows share. Uniform: limit law.",
+    "How many dimensions are used, apart from the direction that all rows share. Uniform: limit law.",
     lambda h: f"{h.uniform.centred_rank:.1f}",
     faults=("rank",),
 )
@@ -142,7 +142,7 @@ KEY_FIGURES = (
     KeyFigure(
         "Largest hub",
         lambda h: f"{h.largest_hub:.2%}",
-        "The share of the rows that have one and the same row among their nearest.",
+        "The share of the rows that have the same row among their nearest.",
         faults=("hubs",),
     ),
     KeyFigure(
@@ -158,7 +158,7 @@ KEY_FIGURES = (
     KeyFigure(
         "Norm correlation",
         lambda h: f"{h.norm_correlation:.2f}",
-        "Rank correlation of the norms with the frequency, or, where none was given, with falling row numbers.",
+        "Rank correlation of the norms with the frequency or, if none was given, with descending row numbers.",
         faults=("norms",),
     ),
 )
@@ -194,5 +194,5 @@ def key_section(healths: Sequence[Health]) -> str:
         for figure in KEY_FIGURES
     ]
     uniform = f"{format_count(healths[-1].uniform.n)} uniform points"
-    note = "Uniform points are a reference, not a goal: rows with a meaning lie nearer to rows with a similar one."
+    note = "Uniform points are a reference, not a goal: meaningful rows are closer to rows of similar meaning."
     return render_section("Key figures", render_key_figures(rows, table_titles(len(healths)), uniform), note=note)

@@ -42,7 +42,7 @@ def chart_sections(tables: Sequence[TableView]) -> list[str]:
             "Angles to the nearest",
             colours,
             components.render_figures(charts.nearest_charts(nearest, d), titles, nearest_captions),
-            note=f"{_sampled(tables)} A peak at zero means near duplicates. Rows with a meaning are left of the curve.",
+            note=f"{_sampled(tables)} A peak at zero means near duplicates. Meaningful rows lie left of the curve.",
         ),
         components.render_section(
             "Spectrum",
@@ -81,5 +81,5 @@ def tests_section(tables: Sequence[TableView]) -> str:
     return components.render_section(
         "Tests of uniformity",
         components.render_table(heads, rows, numbers=[2, 3]),
-        note="p: how likely uniform points deviate as far. With many rows, harmless deviations are significant too.",
+        note="p: how likely uniform points deviate this much. With many rows, even tiny deviations are significant.",
     )

@@ -60,7 +60,7 @@ class Health:
             `uniformity()`.
         k: The number of neighbours that count for hubness and orphans.
         hubness: The skewness of how often a row is among the k nearest of others; None where a sample does not tell.
-        largest_hub: The largest share of the rows that have one and the same row, in no clump, among their k nearest.
+        largest_hub: The largest share of the rows that have the same row, outside of any clump, among their k nearest.
         orphans: The fraction of rows that are not among the k nearest of any other row; None where rows were sampled.
         dead_dimensions: The dimensions that are constant: a hundredth of the median standard deviation or less.
         norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.

@@ -97,7 +97,7 @@ class Evidence:
         near_duplicates: How many rows nearly coincide with rows they do not equal, and in how many groups.
         not_finite: The number of rows that are NaN or infinite.
         zeros: The number of rows that are zero.
-        largest_hub: The share of the rows that have one and the same row among their k nearest.
+        largest_hub: The share of the rows that have the same row among their k nearest.
         k: How many neighbours of each row count.
         dead_dimensions: The dimensions that are constant, by number.
         norm_correlation: Spearman's rank correlation of the norms with the frequency, or with minus the row number.
