@@ -58,9 +58,10 @@ def of_estimates(summary):
     yield Exact(
         "The appendix's variance is right as printed, with ζ₁ = E⟨φ(x), μ⟩² − ‖μ‖² (erratum 12).",
         False,
-        "It is negative for "
+        f"It is negative in {len(negative)} of {len(estimates)} cases, which no variance is. ‖μ‖⁴, the square of the "
+        "mean of ⟨φ(x), μ⟩, belongs where ‖μ‖² stands. As printed: "
         + "; ".join(f"{name}: {r['printed']:.1e}, measured {r['variance']:.1e}" for name, r in negative.items())
-        + ". A variance is not: ‖μ‖⁴, the square of the mean of ⟨φ(x), μ⟩, belongs where ‖μ‖² stands.",
+        + ".",
         headline=True,
     )
     yield Exact(

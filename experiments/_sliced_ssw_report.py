@@ -76,6 +76,16 @@ def claims(summary, gaps, root):
             headline=True,
             **judged,
         )
+        if all("SSW" in tuned[size] for size in small):
+            yield Claim(
+                "That gain is the root's: SSW's closed form, without it, ends below it as well.",
+                [Case.of(size, gap(tuned[size], "SSW root", "SSW")) for size in small],
+                new=True,
+                evidence="The closed form minus Sliced: "
+                + "; ".join(Case.of(size, gap(tuned[size], "SSW", "Sliced")).text("°", 2) for size in small)
+                + ". The root minus the closed form:",
+                **judged,
+            )
         if int(many) < MANY:
             yield Untested(same, f"Not run with more than {many} points [{starts_of(tuned)} of these].")
         else:

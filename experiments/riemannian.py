@@ -203,8 +203,7 @@ def claims(rows, raw, tangent, seconds):
     yield Claim(
         "Riemannian optimisation is better for all objectives of the authors' figure but KoLeo.",
         [Case.of(o, raw[o]) for o in FIGURE if o in rows],
-        evidence="Gain in the smallest angle over projected Adam as the authors have it, for the objectives of their "
-        "figure:",
+        evidence="Gain in the smallest angle over projected Adam as the authors have it:",
         headline=True,
         **judged,
     )

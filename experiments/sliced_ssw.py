@@ -249,7 +249,7 @@ def draw(results, summary, followed):
     left.set_xticks(dimensions, [str(d) for d in dimensions], minor=False)
     left.minorticks_off()
     bars = "; bars: standard error" if results["seeds"] > 1 else ""
-    left.set_title(f"tuned circles and learning rate, {starts_of(summary['tuned'])}{bars}")
+    left.set_title(f"tuned, {starts_of(summary['tuned'])}{bars}")
     left.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=len(results["points"]))
     colours = dict(zip(OPTIMISERS, ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (RED, "v")), strict=True))
     largest = max(r["n"] for r in followed)

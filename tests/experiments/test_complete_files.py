@@ -115,6 +115,7 @@ def test_sliced_against_ssw(complete, points):
     assert list(summary["tuned"]) == [f"{n} in {d}" for n in points for d in (3, 16, 64, 512)]
     assert verdict(findings, "few points SSW reaches") == "confirmed"
     assert verdict(findings, "results are the same") == "confirmed"
+    assert verdict(findings, "That gain is the root's") == "new"
     assert verdict(findings, "two runs of Sliced") == "new"
     counts = {size: len(row["Sliced again"]["values"]) for size, row in summary["tuned"].items()}
     assert {size for size, count in counts.items() if count == 40} == {
