@@ -76,7 +76,7 @@ def _update_alone(update: Update, x: Tensor, grad: Tensor, state: tuple[Tensor |
 
 
 def _state_as_rows(state: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
-    return tuple(None if table is None else as_rows(table) for table in state)
+    return tuple([None if table is None else as_rows(table) for table in state])
 
 
 def local_part(x: Any, *, as_in: Any = None) -> Tensor:
@@ -124,7 +124,7 @@ def block_height(x: Tensor) -> int:
 def _check_sizes(x: Tensor, grad: Tensor, state: Sequence[Tensor | None], rows: Tensor | None) -> None:
     """Raise unless gradients and state have the size of the points: loops would read out of bounds."""
     n, d = x.shape
-    is_whole = grad.shape == (n if rows is None else len(rows), d)
+    is_whole = grad.shape == (n if rows is None else rows.shape[0], d)
     for table in state:
         if table is not None:
             is_whole &= table.shape in ((n, d), (n, 1)) and (table.is_floating_point() or table.dtype == torch.long)

@@ -154,11 +154,13 @@ class SphereOptimizer(Optimizer):
 
     def _tables(self, group: Group, x: Tensor, state: dict[str, Any]) -> tuple[Tensor | None, ...]:
         """The state that the rule takes, created on first use; None for entries whose option is off."""
-        used = [entry for entry in self.entries if entry.option is None or group[entry.option]]
-        for entry in used:
-            if state.get(entry.name) is None:
+        tables: list[Tensor | None] = []
+        for entry in self.entries:
+            is_used = entry.option is None or group[entry.option]
+            if is_used and state.get(entry.name) is None:
                 state[entry.name] = entry.zeros(x)
-        return tuple(state[entry.name] if entry in used else None for entry in self.entries)
+            tables.append(state[entry.name] if is_used else None)
+        return tuple(tables)
 
     def _rule(self, group: Group) -> "partial[Any]":
         """The update rule, with the group's options."""

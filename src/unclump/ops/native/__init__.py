@@ -63,13 +63,12 @@ _NUMPY = {torch.float32: np.float32, torch.float64: np.float64}
 def has_native(*tensors: Tensor) -> bool:
     """Whether the loops can take these tensors: plain ones with values to read, all of the same precision."""
     dtype = tensors[0].dtype
-    return (
-        ENABLED
-        and dtype in (torch.float32, torch.float64)
-        and not torch.compiler.is_compiling()
-        and all(type(x) in (Tensor, nn.Parameter) and x.is_cpu and x.dtype == dtype for x in tensors)
-        and have_memory(*tensors)
-    )
+    if not ENABLED or dtype not in _NUMPY or torch.compiler.is_compiling():
+        return False
+    for x in tensors:
+        if type(x) not in (Tensor, nn.Parameter) or not x.is_cpu or x.dtype != dtype:
+            return False
+    return have_memory(*tensors)
 
 
 def have_memory(*tensors: Tensor) -> bool:

@@ -22,8 +22,10 @@ def sgd_update(
     """`update_rules.sgd_update`, plain or with momentum: on all rows, or on those named, by the sum of each one's
     gradients.
     """
-    addresses = (None if table is None else table.data_ptr() for table in (x, grad, momentum_buffer, rows))
-    if status := _SGD[x.itemsize](*addresses, len(x), *grad.shape, float(lr), momentum, retraction == "exp", threads):
+    addresses = [None if table is None else table.data_ptr() for table in (x, grad, momentum_buffer, rows)]
+    if status := _SGD[x.itemsize](
+        *addresses, x.shape[0], *grad.shape, float(lr), momentum, retraction == "exp", threads
+    ):
         raise failure(status)
     # Autograd must refuse a backward pass through values that are no longer there.
     torch.autograd.graph.increment_version([table for table in (x, momentum_buffer) if table is not None])
@@ -49,9 +51,9 @@ def adam_update(
     those with a gradient.
     """
     tables = x, grad, exp_avg, exp_avg_sq, max_exp_avg_sq, steps, rows
-    addresses = (None if table is None else table.data_ptr() for table in tables)
+    addresses = [None if table is None else table.data_ptr() for table in tables]
     choices = lazy, float(lr), *betas, eps, retraction == "exp"
-    if status := _ADAM[x.itemsize](*addresses, len(x), *grad.shape, *choices, threads):
+    if status := _ADAM[x.itemsize](*addresses, x.shape[0], *grad.shape, *choices, threads):
         raise failure(status)
     written = x, exp_avg, exp_avg_sq, steps, max_exp_avg_sq
     torch.autograd.graph.increment_version([table for table in written if table is not None])
