@@ -16,7 +16,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=ON $(INSTALL) --editable '.[report]' safetensors
 	@touch $@
 
-# What the tests need, in the same environment: loops for all instruction sets, too.
+# What the tests need, in the same environment, including loops for every instruction set.
 .venv/ready: .venv/run
 	@echo "Adding what the tests need, almost 2 GB"
 	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=OFF $(INSTALL) --editable '.[dev]'
@@ -46,7 +46,7 @@ test-all: lint
 
 # The loops in C++ again, after a change: the installation has compiled them once.
 native:
-	cmake -S . -B build/editable -DUNCLUMP_WARNINGS_AS_ERRORS=ON
+	cmake -S . -B build/editable -DUNCLUMP_WARNINGS_AS_ERRORS=ON -DUNCLUMP_THIS_PROCESSOR=OFF
 	cmake --build build/editable
 
 # The tests of the operations, with loops that the compiler's sanitisers watch.

@@ -171,7 +171,7 @@ def best_rates(results, records, fixed):
 
 def next_rate(rates, tried):
     """The rate to try next, given what others ended with; None where both neighbours of the best are worse."""
-    rates = sorted(rates)
+    rates = sorted({*rates, *tried})
     place = rates.index(max(tried, key=tried.get))
     neighbours = [rates[at] for at in (place + 1, place - 1) if 0 <= at < len(rates)]
     return next((lr for lr in neighbours if lr not in tried), None)

@@ -28,6 +28,7 @@ _HERE = Path(__file__).parent
 _IN_TREE = _HERE.parent.name == "src"
 _FOLDER = _HERE.parents[1] / "build" / "native" if _IN_TREE else _HERE / "ops" / "native"
 _SUFFIX = ".dylib" if sys.platform == "darwin" else ".so"
+_STALE = "the library is older than its C++ files: run `make native` to recompile it"
 _TYPES = {"p": ctypes.c_void_p, "i": ctypes.c_int64, "d": ctypes.c_double, "s": ctypes.c_int}
 
 
@@ -44,13 +45,12 @@ def available() -> tuple[str, ...]:
     return tuple(name for name in known if _file(name).exists())
 
 
-@lru_cache(maxsize=1)
-def is_stale() -> bool:
-    """Whether C++ files of the source tree are newer than the libraries, which may then lack functions."""
-    if not _IN_TREE or not available():
+def is_stale(name: str) -> bool:
+    """Whether C++ files of the source tree are newer than the library, which may then lack functions."""
+    if not _IN_TREE:
         return False
     sources = (file for folder in ("ops/native", "codes/search/native") for file in (_HERE / folder).glob("*.[ch]pp"))
-    return max(file.stat().st_mtime for file in sources) > min(_file(name).stat().st_mtime for name in available())
+    return max(file.stat().st_mtime for file in sources) > _file(name).stat().st_mtime
 
 
 @lru_cache(maxsize=1)
@@ -63,13 +63,13 @@ def choose() -> tuple[str | None, str]:
         raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {wanted!r}")
     if not available():
         return None, "not compiled: there was no C++ compiler at install time, or it failed"
-    if is_stale():
-        return None, "the library is older than its C++ files: run `make native` to recompile it"
-    if wanted not in INSTRUCTION_SETS:
-        return available()[-1], "the best for this processor"
-    if wanted not in available():
+    is_chosen = wanted in INSTRUCTION_SETS
+    if is_chosen and wanted not in available():
         raise ValueError(f"expected {VARIABLE} to be one of {', '.join(available())} on this machine, got {wanted!r}")
-    return wanted, f"chosen by {VARIABLE}"
+    name = wanted if is_chosen else available()[-1]
+    if is_stale(name):
+        return None, _STALE
+    return name, f"chosen by {VARIABLE}" if is_chosen else "the best for this processor"
 
 
 def describe() -> str:
@@ -124,7 +124,7 @@ def _load() -> ctypes.CDLL:
 def is_loadable() -> bool:
     """Whether there is a library and it loads; call it only after torch is imported."""
     if choose()[0] is None:
-        if is_stale() and os.environ.get(VARIABLE) != "0":
+        if choose()[1] == _STALE:
             warnings.warn(
                 f"expected compiled loops, got none: {choose()[1]}; using plain torch, which is slower", stacklevel=2
             )

@@ -231,7 +231,6 @@ def test_the_value_is_that_of_the_batch():
 
 
 def test_large_tables_are_sampled_and_say_so(monkeypatch):
-    monkeypatch.setattr("unclump.dispersion.run._WHOLE_TABLE", 39)
     monkeypatch.setattr("unclump.dispersion.run._MEASURED_ROWS", 10)
     x = clump(40, 3)
     history = disperse(x, "koleo", steps=2, lr=1e-6).history

@@ -30,8 +30,8 @@ def test_the_variance_is_that_of_all_rows(n, dtype):
 
 
 def test_rows_that_became_nan_are_named():
-    """Where the value of a batch without them is finite."""
+    """Even if the objective is finite, because the batch did not contain these rows."""
     run = run_of(clump(40, 3))
     run.table.data[35, 1] = torch.nan
-    with pytest.raises(ValueError, match=r"NaN in 1 row \(35\)"):
+    with pytest.raises(ValueError, match=r"NaN or infinity in 1 row \(35\) at step 0"):
         run.record(torch.tensor(0.5))

@@ -123,11 +123,11 @@ def test_coinciding_rows_push_each_other_apart_and_no_other_row(kernel, dtype):
     assert_close(gradient[2:], 2 * single[1:] - pair, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.skipif(not native.ENABLED, reason="the reference measures one of the rows that coincide with a row")
 def test_a_whole_clump_gets_different_pushes():
+    """The reference pushes a row away from only one of the rows it coincides with: two may go the same way."""
     x = torch.ones(5, 3).requires_grad_()
     uc.Energy()(x).backward()
-    assert len(x.grad[:, 0].unique()) == 5
+    assert len(x.grad[:, 0].unique()) >= (5 if native.ENABLED else 4)
 
 
 @pytest.mark.parametrize("kernel", [Riesz(1.0), Riesz(3.0), Riesz(0.0), Laplace(), Gaussian(2.0)], ids=repr)

@@ -38,7 +38,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
         metavar="SAVED",
         help="result of measure --save for FILE",
     )
-    command.add_argument("-o", "--output", type=Path, metavar="PAGE", help="output file (name of FILE + .report.html)")
+    command.add_argument(
+        "-o", "--output", type=Path, metavar="PAGE", help="output file (FILE without its suffix + .report.html)"
+    )
     command.add_argument(
         "--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page"
     )

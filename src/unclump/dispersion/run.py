@@ -12,7 +12,7 @@ from torch.linalg import vector_norm
 from torch.nn.functional import pad
 from torch.optim.optimizer import Optimizer
 
-from unclump._checks import has_direction
+from unclump._checks import list_rows
 from unclump._precision import widen, widest
 from unclump.dispersion.history import History
 from unclump.distributed.gathering import nearest_among
@@ -23,9 +23,8 @@ from unclump.objectives._base import Objective
 from unclump.ops.project import project
 from unclump.optim.optimizers import SphereAdam
 
-_SUMMED_ROWS = 32  # rows that are added in the table's dtype: torch converts entries slower than it adds them
-_WHOLE_TABLE = 4096  # rows of which a record searches all for the smallest angle: a fiftieth of a second on one core
-_MEASURED_ROWS = 2048  # of larger tables, where it is an upper bound anyway: a quarter of that time
+_SUMMED_ROWS = 32  # rows summed in the table's dtype before the sums are widened: converting every entry is slower
+_MEASURED_ROWS = 4096  # rows searched for the smallest angle, which of larger tables is an upper bound
 
 
 class Run:
@@ -56,7 +55,7 @@ class Run:
         self.started = time.perf_counter()
         self.ranks, self.gather = ranks, getattr(objective, "gather", False) if ranks.size > 1 else False
         self.measured: Tensor | None = None  # rows among which records search the smallest angle; None for all
-        if ranks.total > _WHOLE_TABLE:
+        if ranks.total > _MEASURED_ROWS:
             chosen = torch.randperm(ranks.total, generator=torch.Generator().manual_seed(0))[:_MEASURED_ROWS]
             self.measured = self._local_rows(chosen.to(table.device))
 
@@ -121,8 +120,10 @@ class Run:
                 f"expected a finite objective, got {number} at step {self.step}; try a smaller lr, or another objective"
             )
         length = vector_norm(self.ranks.sum(_sum_of_rows(points))).item()
-        if not math.isfinite(length):
-            has_direction(points)  # raises, with the numbers of these rows
+        if not math.isfinite(length):  # on all ranks, wherever the rows are
+            bad = ~points.isfinite().all(dim=-1)
+            where = f"in {list_rows(bad)}" if bad.any() else "on another rank"
+            raise ValueError(f"expected finite rows, got NaN or infinity {where} at step {self.step}; try a smaller lr")
         variance = 1 - length / self.ranks.total
         self.records.append((self.step, number, self._smallest_angle(), variance, time.perf_counter() - self.started))
 

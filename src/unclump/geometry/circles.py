@@ -141,15 +141,18 @@ def unevenness(
     return torch.where(weight != 0, angles - mean - placed, 0)
 
 
-_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
+_INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""By the size of an entry in bytes."""
 
 
 def _order(angles: Float[Tensor, "*sets n"]) -> Int[Tensor, "*sets n"]:
     """`argsort` along the last dimension.
 
-    By the bits as integers, whose order is that of the numbers once those of negative numbers are inverted: torch sorts
-    integers in two thirds of the time, since it does not look for NaN in every comparison.
+    On a CPU by the bits as integers, with all but the sign inverted for negative numbers, which keeps the order: torch
+    sorts integers faster, since it does not check for NaN in every comparison.
     """
-    bits = angles.detach().view(_INTEGERS[angles.dtype])
+    if not angles.is_cpu:
+        return angles.argsort(dim=-1)
+    bits = angles.detach().view(_INTEGERS[angles.element_size()])
     limits = torch.iinfo(bits.dtype)
     return ((bits >> (limits.bits - 1)) & limits.max).bitwise_xor_(bits).argsort(dim=-1)

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump._checks import check_choice, check_count
-from unclump._precision import take_rows
+from unclump._precision import apart, take_rows
 from unclump.distributed.gathering import nearest_among, nearest_in_groups, select_among
 from unclump.distributed.ranks import Gather
 from unclump.geometry.sphere import tangent
@@ -127,8 +127,12 @@ class OfNeighbours(Objective):
         first = others.ranks.before
         after = self._each(torch.arange(first, first + n, device=x.device).unsqueeze(-1)) - numbers
         difference = x - points
-        taken_apart = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
-        chord = vector_norm(difference + (taken_apart - difference.detach()), dim=-1, keepdim=True)
+        pushed = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
+        coincide = (difference == 0).all(dim=-1, keepdim=True)
+        chord = vector_norm(torch.where(coincide, pushed, difference), dim=-1, keepdim=True)
+        # Of rows that coincide, the distance that they are taken to have, with the push as its slope.
+        between = apart(x.dtype) + (difference * pushed).sum(dim=-1, keepdim=True) / apart(x.dtype)
+        chord = torch.where(coincide, between, chord)
         if self.distance == "squared":
             chord = chord.square()
         elif self.distance == "geodesic":

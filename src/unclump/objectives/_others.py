@@ -105,12 +105,12 @@ class Others:
 
     @property
     def all_factors(self) -> Float[Tensor, "*sets m"] | Bool[Tensor, "*sets m"] | None:
-        """The factors of the fixed points, and then of the points of all ranks."""
+        """Weights or a mask: of the fixed points, and then of the points of all ranks; None for ones."""
         if self.ranks.size == 1:
             return self.mask_with_fixed if self.is_binary else self.weight_with_fixed
         if self.weight is None:
             return None
-        weight = self.after_fixed(self.ranks.columns(self.weight))  # as numbers: a mask cannot be sent
+        weight = self.after_fixed(self.ranks.columns(self.weight))  # as numbers: ranks exchange no booleans
         return weight > 0 if self.is_binary else weight
 
     def after_fixed(self, weight: Float[Tensor, "*sets n"]) -> Float[Tensor, "*sets nm"]:
@@ -178,8 +178,8 @@ def among(
         masks = _Masks(masks.own | too_few, None if masks.fixed is None else masks.fixed | too_few)
         weights = None if weights is None else weights.masked_fill(too_few, 1)
         mass = mass.masked_fill(too_few.squeeze(-1), ranks.total)
-        if masks.fixed is not None:
-            fixed_mass = masks.fixed.sum(dim=-1, dtype=x.dtype)
+        if against is not None and isinstance(fixed_mass, Tensor):
+            fixed_mass = fixed_mass.masked_fill(too_few.squeeze(-1), against.shape[-2])
     return x, Others(ranks, table, against, scale, *masks, weights, mass, fixed_mass, count, fewest, is_weighted)
 
 

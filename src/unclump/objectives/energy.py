@@ -110,7 +110,7 @@ def sums_among(
     right = others.mask_with_fixed if is_mask else others.weight_with_fixed
     table, itself = (None, None) if others.against is None else (others.table, others.fixed)
     sums, gradient = kernel_sum(x, kernel, table, itself=itself, right=right, left=left, needs_grad=needs_grad)
-    own = others.weight if others.ranks.size > 1 else None
+    own = others.weight if others.ranks.size > 1 else None  # converting a mask takes time, and alone the ring is empty
     for rank, (y, weight) in others.ranks.ring(x, own):
         itself = others.ranks.before - sum(others.ranks.counts[:rank])
         part, by_points = kernel_sum(x, kernel, y, itself=itself, right=weight, left=own, needs_grad=needs_grad)

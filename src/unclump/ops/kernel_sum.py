@@ -275,7 +275,7 @@ class _Pairs:
     def _measure(self, near: Int[Tensor, "*sets n 1"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
         """The differences between points and the nearest of each, and the squared chords.
 
-        Rows that coincide are taken to be `apart`, and pushed by different amounts: a whole clump comes apart at once.
+        Rows that coincide are taken to be `apart`, and pushed by different amounts: a clump comes apart in a few steps.
         """
         x, n = self.x, self.x.shape[-2]
         vector = x - take_rows(self.y, near.squeeze(-1))

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
+from torch.nn.functional import softsign
 
 from unclump._precision import apart, push_aside
 
@@ -88,6 +89,9 @@ def _take_apart(
     coincide: Bool[Tensor, "*sets n 1"],
     after: Int[Tensor, "*sets n 1"],
 ) -> None:
-    """Take points that coincide to be `apart`, in place, and push each by its own amount: a whole clump comes apart."""
+    """Set the distance of coinciding points to `apart`, in place, and push each aside by its own amount.
+
+    So a whole clump comes apart within a few steps.
+    """
     length.masked_fill_(coincide, apart(x.dtype))
-    push_aside(vector, x, torch.atan(after * coincide).mul_(apart(x.dtype) * 2 / math.pi))
+    push_aside(vector, x, softsign((after * coincide).to(x.dtype)).mul_(apart(x.dtype)))

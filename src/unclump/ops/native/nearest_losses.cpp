@@ -72,8 +72,8 @@ double mean_of_nearest(const T* embeddings, Index n, Index d, Distance distance,
             const double weight = of_logarithm ? -1 / (static_cast<double>(n) * length) : -1 / static_cast<double>(n);
             slopes[i] = slopes_of(distance, weight, chord2, s2);
             if (!coincide) continue;
-            const double after = std::atan(static_cast<double>(i - index[i]));
-            slopes[i].aside = apart * (after / std::acos(0.0)) * slopes[i].along_difference;
+            const auto after = static_cast<double>(i - index[i]);
+            slopes[i].aside = apart * (after / (1 + std::fabs(after))) * slopes[i].along_difference;
             slopes[i].along_difference = 0;
         }
     });
