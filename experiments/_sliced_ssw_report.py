@@ -3,8 +3,8 @@
 from _common import counted, markdown, mean_and_error
 from _verdicts import Case, Claim, Exact, Untested, judge, within
 
-SAME = 0.1  # degrees that two objectives may differ by
-NOISE = 0.5  # degrees that one objective differs by from itself
+SAME = 0.1  # degrees: objectives that differ by less count as equal
+NOISE = 0.5  # degrees: the distance claimed between two runs of one objective
 FULL_STEPS = 2000
 MANY = 10_000  # points
 
@@ -42,8 +42,9 @@ def differences(tuned):
         cells = [f"{size} dimensions", f"{mean_and_error(row['Sliced']['values'])['mean']:.2f}°"]
         rows.append(cells + [Case.of("", gap(row, name, "Sliced")).text("°", 2).strip() for name in others])
     head = ["points", "Sliced, smallest angle", *(f"{name} minus Sliced" for name in others)]
-    told = "Each at its best circles and rate, which the first start alone chose for large tables"
-    return [f"{told}; differences with 95 % intervals:", "", *markdown(head, rows)]
+    told = "Each at its best circles and rate, which the first start alone chose for large tables. "
+    told += "Small tables have more starts than others because five had left the claim open. "
+    return [f"{told}Differences with 95 % intervals:", "", *markdown(head, rows)]
 
 
 def choices(tuned):

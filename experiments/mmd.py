@@ -200,7 +200,7 @@ def draw_power(results, powers):
         ax.set_ylabel("share rejected at 5 %")
     for ax in panels.flat:
         ax.axhline(0.05, color=BLACK, linewidth=0.8, linestyle=":")
-    told = f"each of {powers[0]['tests']} samples; dotted: the level"
+    told = f"each point: {powers[0]['tests']} samples; dotted line: the level of the test"
     shown = panels[0, 0].get_legend_handles_labels()
     figure.legend(*shown, loc="outside lower center", ncols=6, fontsize=8, title=told, title_fontsize=9)
     results.figure(figure, "_power")

@@ -45,7 +45,7 @@ STUDIES = {
 }
 """Of questions that the paper does not ask: they write pages of their own."""
 TRAINED = ("translation", "prototypes")
-"""Networks are trained: the paper's setting takes days."""
+"""Experiments that train networks: their full setting takes too long on two cores."""
 HEADINGS = {
     "confirmed": "Claims that we confirm",
     "proved": "What is true without a run",
@@ -120,7 +120,7 @@ def reduction(name, data):
     full = importlib.import_module(name).FULL
     if not data["reduced"]:
         return "in full"
-    spent = f"what two cores allow, in {data['seconds'] / 3600:.1f} hours" if name in TRAINED else "reduced"
+    spent = f"what two cores allow, {data['seconds'] / 3600:.1f} hours of one core" if name in TRAINED else "reduced"
     parts = []
     for key, value in data["reduced"].items():
         if isinstance(value, dict):

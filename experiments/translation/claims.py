@@ -6,7 +6,7 @@ from _common import mean_and_error
 from _verdicts import Case, Claim, Untested
 
 COLLAPSED = 0.1  # radians to the nearest
-PLATEAU = 12_000  # updates of the full setting
+FULL_UPDATES = 12_000
 REGULARISED = "+"
 
 
@@ -22,7 +22,7 @@ def gains_over(rows, name, baseline):
 
 def setting_of(row):
     told = f"{row['data']}, {row['updates']} updates ({row['epochs']:.1f} epochs)"
-    return told if row["updates"] >= PLATEAU else f"{told}, not to a plateau"
+    return told if row["updates"] >= FULL_UPDATES else f"{told}, not to a plateau"
 
 
 def discrete_claims(summary):

@@ -9,7 +9,7 @@ loss chooses. Beside these stands every row with its first try, where all weight
 
 from _common import Results, tell
 
-from translation.claims import PLATEAU
+from translation.claims import FULL_UPDATES
 from translation.comparison import report, summarise
 from translation.figures import draw
 from translation.rows import CONTINUOUS, DISCRETE, ROWS
@@ -36,7 +36,7 @@ FULL = {
     "seeds": 3,
     "seeds_untuned": 1,
     "seeds_continuous": 3,
-    "updates": PLATEAU,
+    "updates": FULL_UPDATES,
     "updates_continuous": 4500,
     "updates_pilot": 1500,
     "tries": TRIES,

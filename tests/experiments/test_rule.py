@@ -208,7 +208,7 @@ def test_what_was_not_run_is_judged_by_the_setting_of_today(monkeypatch):
     full = {"rows": ["a", "b", "c"], "steps": 100, "seeds": 3}
     data = {"configuration": {"rows": ["a", "gone"], "steps": 100, "seeds": 1}, "reduced": {}, "seconds": 5400.0}
     found = data | {"reduced": table.short_of(full, data)}
-    for name, told in (("tammes", "reduced"), ("prototypes", "what two cores allow, in 1.5 hours")):
+    for name, told in (("tammes", "reduced"), ("prototypes", "what two cores allow, 1.5 hours of one core")):
         monkeypatch.setattr(importlib.import_module(name), "FULL", full)
         assert table.reduction(name, found) == f"{told}: rows 1 of 3, seeds 1 instead of 3"
     assert table.reduction("tammes", data) == "in full"
