@@ -28,7 +28,7 @@ from unclump.codes.search.pool import Candidate
 from unclump.codes.search.restart import CodeSearch
 from unclump.codes.search.starts import START_KINDS
 
-SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (120, 3), (136, 3), (50, 4), (45, 5))
+SIZES = ((69, 3), (86, 3), (93, 3), (102, 3), (120, 3), (136, 3), (50, 4), (45, 5), (38, 13), (36, 17))
 PATIENCE = 100
 SOFT, SHARP = (4.0, 50, 1e-3), (64.0, 50, 1e-3)
 

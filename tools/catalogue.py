@@ -3,6 +3,7 @@
     python tools/catalogue.py 3:131-200 4:101-200 5:41 --time-limit 20 --rounds 3
     python tools/catalogue.py 3:4-50 --lines --restarts 12 --first-round 1
     python tools/catalogue.py 8:17-64 11:96 11:128 --words --time-limit 60
+    python tools/catalogue.py 8:17-64 9:19-64 --sections
     python tools/catalogue.py --merge ../elsewhere/src/unclump/codes/catalogue
 
 Each argument is a dimension and a range of sizes. A round visits every size once, those without an entry first, for the
@@ -11,11 +12,12 @@ from the code that is there, from the one with a point more, less a point, and f
 point in its deepest hole. A visit that improved a code is followed by another, up to two, each of twice the time and
 with a seed a thousand higher. Every improvement is saved at once, so that the program can be stopped and started again
 at any time. After every round a code that is worse than the one with a point more is replaced by that one less a point,
-and one that is worse than that of the same size in a dimension less by that one. Codes in closed form need no entry.
-With --restarts a visit is a search from scratch with as many restarts instead, on any machine the same. With --words a
-round searches every dimension for the given time among the words of coding theory. With --lines, all of this but words
-for lines through the origin. With --merge, whatever is better in another folder is taken over, after its angle has been
-computed from its coordinates.
+and one that is worse than a code in fewer dimensions, with or without points on the other axes, by that. Codes in
+closed form need no entry. With --restarts a visit is a search from scratch with as many restarts instead, on any
+machine the same. With --words a round searches every dimension for the given time among the words of coding theory;
+with --sections, it takes the sections of all codes in a dimension more. With --lines, all of this but words and
+sections for lines through the origin. With --merge, whatever is better in another folder is taken over, after its angle
+has been computed from its coordinates.
 """
 
 import argparse
@@ -27,17 +29,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.linalg import block_diag
 
 from unclump.codes import catalogue
 from unclump.codes.bounds.upper_bound import best_bound, best_line_bound
 from unclump.codes.code import search
 from unclump.codes.constructions.exact import exact_code
 from unclump.codes.constructions.lines import exact_lines
+from unclump.codes.search.sections import sections
 from unclump.codes.search.solver import solve
 from unclump.codes.search.words import cosines, spaces, union_of_orbits
 from unclump.dispersion.placing import place
 
 _ALMOST = 0.95  # of a size: so many points are a start for it
+_LARGEST_SECTIONED = 600  # points
+_AXES = 5  # dimensions in which a code may consist of axes, orthogonal to the rest
 _GAIN = 1e-8  # degrees that make another visit worth its time
 
 
@@ -46,6 +52,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("sizes", nargs="*", metavar="D:FIRST-LAST", help="a dimension and the sizes to visit")
     parser.add_argument("--lines", action="store_true", help="lines through the origin instead of points")
     parser.add_argument("--words", action="store_true", help="search among words, dimension by dimension")
+    parser.add_argument("--sections", action="store_true", help="take sections of the codes in a dimension more")
     parser.add_argument("--merge", type=Path, metavar="FOLDER", help="take over what is better in another catalogue")
     parser.add_argument(
         "--time-limit", type=float, default=20.0, help="seconds for a visit, or for a dimension's words"
@@ -59,16 +66,20 @@ def make_parser() -> argparse.ArgumentParser:
 def main() -> None:
     parser = make_parser()
     chosen = parser.parse_args()
-    if bool(chosen.sizes) == bool(chosen.merge) or (chosen.words and chosen.lines):
-        parser.error("expected sizes or --merge, and words of points alone")
+    if bool(chosen.sizes) == bool(chosen.merge) or chosen.words + chosen.sections + chosen.lines > 1:
+        parser.error("expected sizes or --merge, and one of --words, --sections and --lines")
     codes = Codes(antipodal=chosen.lines)
     if chosen.merge:
         codes.merge(chosen.merge)
     sizes = [size for text in chosen.sizes for size in parse_sizes(text) if codes.exact(size[1], size[0]) is None]
     for number in range(chosen.first_round, chosen.first_round + chosen.rounds):
-        for d in sorted({d for d, _ in sizes} if chosen.words else ()):
-            codes.search_words(d, sorted(n for dimension, n in sizes if dimension == d), number, chosen.time_limit)
-        for d, n in sorted([] if chosen.words else sizes, key=lambda size: codes.is_shipped(*size)):
+        for d in sorted({d for d, _ in sizes}, reverse=True):  # sections of sections: the highest dimension first
+            of_dimension = sorted(n for dimension, n in sizes if dimension == d)
+            if chosen.words:
+                codes.search_words(d, of_dimension, number, chosen.time_limit)
+            elif chosen.sections:
+                codes.search_sections(d, of_dimension, number)
+        for d, n in sorted([] if chosen.words or chosen.sections else sizes, key=lambda size: codes.is_shipped(*size)):
             if chosen.restarts is None:
                 codes.visit_while_better(n, d, number, chosen.time_limit)
             else:
@@ -170,6 +181,18 @@ class Codes:
             self.keep(moved, seed, self.visited(n, d, how))
             angles = {n: self.angle(n, d) for n in sizes}
 
+    def search_sections(self, d: int, sizes: list[int], seed: int) -> None:
+        """Sections of all codes in a dimension more, searched on for a second where they are better than a size."""
+        generator = np.random.default_rng([seed, d])
+        for more in range(sizes[0] + 1, _LARGEST_SECTIONED + 1):
+            code = self.known(more, d + 1)
+            for points in () if code is None else sections(code, sizes[0]):
+                angle = catalogue.angle_of(points)
+                for n in (n for n in sizes if n <= len(points) and self.angle(n, d) < angle - 1e-9):
+                    start = points[generator.permutation(len(points))[:n]]
+                    moved = self.solve(n, d, init=start, restarts=1, seed=seed, time_limit=1.0)
+                    self.keep(moved, seed, self.visited(n, d, f"--sections --first-round {seed}"))
+
     def merge(self, folder: Path) -> None:
         """Take over what is better in another folder, with its record."""
         for path in sorted((folder / catalogue.LINES if self.antipodal else folder).glob("*.zip")):
@@ -184,12 +207,14 @@ class Codes:
         return index[n].angle if n in index else 0.0
 
     def lift(self, n: int, d: int) -> None:
-        """Where the code in a dimension less is better than what is there: it, searched on for a second."""
-        lower = self.known(n, d - 1)
-        if lower is None or catalogue.angle_of(lower, antipodal=self.antipodal) <= self.angle(n, d) + 1e-13:
-            return
-        points = self.solve(n, d, init=np.pad(lower, ((0, 0), (0, 1))), restarts=1, time_limit=1.0)
-        self.keep(points, 0, self.visited(n, d, "--restarts 1"))
+        """Where a code in fewer dimensions, with or without axes orthogonal to it, is better: it, searched on."""
+        for less, count in [(1, 0), *((k, k) for k in range(1, min(_AXES, d - 2) + 1))]:
+            axes = np.eye(count, less)
+            others = axes if self.antipodal else np.concatenate([axes, -axes])
+            lower = self.known(n - len(others), d - less)
+            if lower is not None and catalogue.angle_of(lower, antipodal=self.antipodal) > self.angle(n, d) + 1e-13:
+                points = self.solve(n, d, init=block_diag(lower, others), restarts=1, time_limit=1.0)
+                self.keep(points, 0, self.visited(n, d, "--restarts 1"))
 
     def leave_out(self, n: int, d: int) -> None:
         """Where the code of one point more is better than what is there: it less a point, searched on for a second."""

@@ -28,6 +28,9 @@ SPECTRA = {
     (120, 4): [GOLDEN / 2, 1 / 2, 1 / (2 * GOLDEN), 0, -1 / (2 * GOLDEN), -1 / 2, -GOLDEN / 2, -1],
     (16, 5): [1 / 5, -3 / 5],
     (40, 5): [1 / 2, 0, -1 / 2, -1],
+    (26, 12): [1 / 14, -5 / 21, -6 / 7],
+    (34, 16): [1 / 18, -13 / 72, -8 / 9],
+    (50, 24): [1 / 26, -19 / 156, -12 / 13],
     (27, 6): [1 / 4, -1 / 2],
     (72, 6): [1 / 2, 0, -1 / 2, -1],
     (56, 7): [1 / 3, -1 / 3, -1],
@@ -224,10 +227,11 @@ def test_what_levenshtein_proved_is_sharp(n, d):
 
 
 @pytest.mark.parametrize(("n", "d"), NAMED)
-def test_only_kissing_configurations_and_codes_of_signs_lack_a_proof(n, d):
+def test_only_kissing_configurations_signs_and_pairs_of_conference_matrices_lack_a_proof(n, d):
     kissing = {(40, 5), (72, 6), (126, 7), (4320, 16), (49896, 22), (93150, 23)}
     signs = {(104, 13), (512, 16), (1024, 16), (336, 21), (2112, 32)}
-    assert (exact_code(n, d).proof == "") is ((n, d) in kissing | signs)
+    pairs = {(26, 12), (34, 16), (50, 24)}
+    assert (exact_code(n, d).proof == "") is ((n, d) in kissing | signs | pairs)
 
 
 @pytest.mark.parametrize(("n", "d"), [(15, 3), (25, 4), (9, 4), (241, 8), (239, 8), (196559, 24), (1025, 16)])

@@ -1,6 +1,7 @@
 """The program that searches for the catalogue's codes, and the commands that it records."""
 
 import importlib
+import math
 import shlex
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from unclump.cli import parser
 from unclump.codes import catalogue
+from unclump.codes.constructions.exact import exact_code
 
 TOOLS = Path(__file__).parents[2] / "tools"
 
@@ -48,3 +50,17 @@ def test_a_size_is_visited_again_for_longer_while_that_improves_it(tool, monkeyp
     monkeypatch.setattr(codes, "visit", lambda *visit: visits.append(visit))
     codes.visit_while_better(50, 5, 7, 3.0)
     assert visits == [(50, 5, 7, 3.0), (50, 5, 1007, 6.0)]
+
+
+def test_a_code_in_fewer_dimensions_gets_axes(tool, monkeypatch, tmp_path):
+    monkeypatch.setattr(tool.catalogue, "SHIPPED", tmp_path)
+    codes = tool.Codes(antipodal=False)
+    codes.lift(9, 4)
+    assert codes.angle(9, 4) >= math.acos(exact_code(7, 3).cosine) - 1e-12  # which is less than a right angle
+
+
+def test_sections_become_codes_of_every_smaller_size(tool, monkeypatch, tmp_path):
+    monkeypatch.setattr(tool.catalogue, "SHIPPED", tmp_path)
+    codes = tool.Codes(antipodal=False)
+    codes.search_sections(7, [50, 55], seed=0)
+    assert min(codes.angle(n, 7) for n in (50, 55)) >= math.acos(1 / 3) - 1e-12  # of the 56 roots of E8 near one

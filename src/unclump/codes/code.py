@@ -132,7 +132,8 @@ def spherical_code(
         restarts: Number of restarts of the search. None chooses it by the size.
         seed: For the search: the same seed and number of restarts give the same points.
         time_limit: Search for this many seconds.
-        init: Start of the search: "random", "symmetric", "antipodal", "blocks", or points of shape (n, d) to improve.
+        init: Start of the search: "random", "symmetric", "antipodal", "blocks", "permuted", or points to improve, of
+            shape (n, d).
         kernel: Minimise the energy instead, the sum of the kernel over all pairs: `Riesz(s=1.0)` is Thomson's problem.
         fresh: Search even if a closed form or a catalogue entry exists.
         antipodal: Find lines through the origin instead, where x and -x are equivalent.

@@ -2,9 +2,9 @@ r"""Spherical codes known in closed form, by the number of points and the dimens
 
 They are constructed algebraically, in float64; no points are stored. Nearly all are proved optimal. Most of these are
 sharp: m distinct cosines, and a spherical design of strength 2m - 1, so that Levenshtein's bound is attained [1, 2].
-A few are only the best known of their size, kissing configurations and sign codes [3]; their `proof` is empty. Two
-families continue beyond this list: the Kerdock code in 1024 dimensions is also proved optimal, but its million points
-would take eight gigabytes, and isotropic subspaces exist for every prime power q.
+A few are only the best known of their size, kissing configurations, sign codes [3] and pairs of conference matrices;
+their `proof` is empty. Two families continue beyond this list: the Kerdock code in 1024 dimensions is also proved
+optimal, but its million points would take eight gigabytes, and isotropic subspaces exist for every prime power q.
 
 References:
     [1] Levenshtein. Designs as maximum codes in polynomial metric spaces. Acta Applicandae Mathematicae 29, 1992.
@@ -22,6 +22,7 @@ from jaxtyping import Bool
 
 from unclump._checks import check_count
 from unclump.codes.constructions import graphs, lattices, polyhedra, polytopes, signs
+from unclump.codes.constructions.conference import conference_pairs
 from unclump.codes.constructions.kerdock import kerdock
 from unclump.codes.constructions.polytopes import Points
 
@@ -183,6 +184,10 @@ _CODES: dict[tuple[int, int], tuple[float, str, str, Callable[[], Points]]] = {
 _CODES |= {
     (2 ** (4 * k) + 2 ** (2 * k + 1), 4**k): (2.0**-k, "Kerdock code", _THREE_POINT, partial(kerdock, k))
     for k in (2, 3, 4)
+}
+_CODES |= {
+    (2 * q, q - 1): (1 / (q + 1), "pairs of a conference matrix", "", partial(conference_pairs, p, k))
+    for p, k, q in ((13, 1, 13), (17, 1, 17), (5, 2, 25))
 }
 _CODES |= {
     ((q + 1) * (q**3 + 1), q * (q**2 - q + 1)): (

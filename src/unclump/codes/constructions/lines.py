@@ -13,8 +13,8 @@ from functools import partial
 import numpy as np
 
 from unclump._checks import check_count
+from unclump.codes.constructions.conference import conference_lines
 from unclump.codes.constructions.exact import ExactCode, exact_code
-from unclump.codes.constructions.fields import Field
 from unclump.codes.constructions.polytopes import Points, orthogonal_simplices, unit_rows
 
 # Codes of 2 n points that are proved optimal and contain the antipode of each point, so that no n lines are better.
@@ -51,7 +51,7 @@ def _special_lines(n: int, d: int) -> ExactCode | None:
     if (2 * n, d) in _ANTIPODAL and (code := exact_code(2 * n, d)) is not None:
         return ExactCode(code.cosine, f"diagonals of the {code.name}", code.proof, partial(_halve, code))
     if n == 2 * d and d in _PALEY:
-        return ExactCode(1 / math.sqrt(2 * d - 1), "conference matrix", _WELCH, partial(_conference_lines, *_PALEY[d]))
+        return ExactCode(1 / math.sqrt(2 * d - 1), "conference matrix", _WELCH, partial(conference_lines, *_PALEY[d]))
     if (n, d) == (16, 6):
         return ExactCode(1 / 3, "16 of the 28 equiangular lines", _WELCH, _sixteen_lines)
     return None
@@ -68,20 +68,6 @@ def _halve(code: ExactCode) -> Points:
     is_zero = np.abs(points) < 1e-9
     first = np.take_along_axis(points, is_zero.argmin(axis=1)[:, None], axis=1)[:, 0]
     return points[first > 0]
-
-
-def _conference_lines(p: int, k: int) -> Points:
-    """Paley's symmetric conference matrix C of order q + 1, C^2 = q I: I + C / sqrt(q) is the Gram matrix."""
-    field = Field(p, k)
-    squares = np.unique(np.diagonal(field.product)[1:])
-    character = np.where(np.isin(np.arange(field.q), squares), 1.0, -1.0)
-    character[0] = 0
-    negative = field.sum.argmin(axis=1)  # the index of -a, since zero is the smallest
-    matrix = np.ones((field.q + 1, field.q + 1))
-    matrix[0, 0] = 0
-    matrix[1:, 1:] = character[field.sum[:, negative]]
-    _, vectors = np.linalg.eigh(matrix)
-    return unit_rows(vectors[:, (field.q + 1) // 2 :])
 
 
 def _sixteen_lines() -> Points:

@@ -11,7 +11,7 @@ from unclump.codes.search.loops import Flag, Points, minimise_energy
 from unclump.codes.search.moves import into_deepest_holes
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import estimate_spacing
-from unclump.codes.search.starts import START_KINDS, make_start
+from unclump.codes.search.starts import QUICK_KINDS, make_start
 from unclump.kernels import Kernel
 
 _ITERATIONS = 3000
@@ -38,7 +38,7 @@ class EnergySearch:
         if isinstance(self.init, np.ndarray) and number == 0:
             first = self.init.copy()
         else:
-            kinds = (self.init,) if isinstance(self.init, str) else START_KINDS
+            kinds = (self.init,) if isinstance(self.init, str) else QUICK_KINDS
             first = make_start(self.n, self.d, kinds[number % len(kinds)], generator)
             first = first + 1e-3 * estimate_spacing(self.n, self.d) * generator.standard_normal(first.shape)
         best = self._descend(first, flag)

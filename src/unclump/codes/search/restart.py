@@ -21,7 +21,7 @@ from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.overlap_walk import reduce_overlap
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
-from unclump.codes.search.starts import START_KINDS, make_start
+from unclump.codes.search.starts import QUICK_KINDS, make_start
 from unclump.codes.search.variants import best_variant
 
 Report = Callable[[float], None]
@@ -31,8 +31,12 @@ TARGET_TOLERANCE = 1e-13  # radians
 
 _SHARPEST = 2048.0  # the last p, at which only nearly active pairs count
 
-# No schedule is best for all sizes, so several alternate.
+# No schedule is best for all sizes, so several alternate. In many dimensions the best codes have a soft energy near the
+# least: slower schedules find them, and moves of orbits take too long.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
+_MANY_DIMENSIONS = 10
+_KINDS_IN_MANY = ("random", "permuted", "random", "antipodal", "random", "permuted")
+_SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (16.0, 100, 1e-4), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
@@ -65,7 +69,7 @@ class CodeSearch:
     def __call__(self, number: int, flag: Flag, report: Report) -> Candidate:
         """Run restart `number`; the flag stops it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
-        if self.init is None and number % 3 == 2:
+        if self.init is None and number % 3 == 2 and self.d < _MANY_DIMENSIONS:
             best = self._best_symmetric(number, generator, flag, report)
         else:
             best = self._best_start(number, generator, flag)
@@ -100,12 +104,16 @@ class CodeSearch:
             annealed = Candidate(self.init.copy(), 0.0, starts=1)
             self._anneal(annealed, _AFTER_MOVE[0], flag)
             return max(unchanged, annealed, key=lambda code: code.score)
-        kinds = (self.init,) if isinstance(self.init, str) else START_KINDS
+        in_many = self.d >= _MANY_DIMENSIONS
+        schedules = _SCHEDULES_IN_MANY if in_many else _SCHEDULES
+        kinds: tuple[str, ...] = _KINDS_IN_MANY if in_many else QUICK_KINDS
+        if isinstance(self.init, str):
+            kinds = (self.init,)
         best = Candidate(np.empty((0, 0)), -1.0)
-        count = effort(self.n, self.d, number).starts
+        count = effort(self.n, self.d, 0 if in_many else number).starts
         for index in range(count):
             turn = index + number * count
-            kind, schedule = kinds[turn % len(kinds)], _SCHEDULES[turn // len(kinds) % len(_SCHEDULES)]
+            kind, schedule = kinds[turn % len(kinds)], schedules[turn // len(kinds) % len(schedules)]
             trial = self.start(kind, schedule, generator, flag)
             best.starts += 1
             if trial.score > best.score:

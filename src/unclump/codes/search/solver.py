@@ -63,7 +63,8 @@ def solve(
         seed: The same seed and number of restarts give the same points, on any number of threads.
         time_limit: Time in seconds after which the best code so far is returned.
         init: How to start: "random", "symmetric" (orbits of a random group), "antipodal" (pairs of opposite points),
-            "blocks" (orthonormal bases and their negatives), or points to improve. None alternates between the kinds.
+            "blocks" (orthonormal bases and their negatives), "permuted" (by a random group, as isometries), or points
+            to improve. None alternates between the kinds.
         progress: Show a progress bar on stderr with the best angle so far in degrees.
         target: An angle in radians at which to stop, such as an upper bound.
         antipodal: Search for lines through the origin, whose smallest angle is at most a right angle; the points are

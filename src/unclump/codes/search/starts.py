@@ -1,13 +1,17 @@
-"""Starts of the solver: random points, and random points with an exact symmetry."""
+"""Starts of the solver: random points, and random points with a symmetry."""
 
 import numpy as np
 from jaxtyping import Float
 
 from unclump.codes.search.orbits import random_orbits
+from unclump.codes.search.permuted import permuted_start
 
-START_KINDS = ("random", "symmetric", "antipodal", "blocks")
+QUICK_KINDS = ("random", "symmetric", "antipodal", "blocks")  # take a time that is small beside an anneal, for any size
+START_KINDS = (*QUICK_KINDS, "permuted")
 
 Points = Float[np.ndarray, "n d"]
+
+_MOST_PERMUTED = 512  # points: their matrices are n x n
 
 
 def make_start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
@@ -18,7 +22,13 @@ def make_start(n: int, d: int, kind: str, generator: np.random.Generator) -> Poi
         >>> bool(np.all(x[::2] == -x[1::2]))
         True
     """
-    makers = {"random": _random, "symmetric": _symmetric, "antipodal": _antipodal, "blocks": _blocks}
+    makers = {
+        "random": _random,
+        "symmetric": _symmetric,
+        "antipodal": _antipodal,
+        "blocks": _blocks,
+        "permuted": _permuted,
+    }
     return makers[kind](n, d, generator)
 
 
@@ -46,3 +56,9 @@ def _blocks(n: int, d: int, generator: np.random.Generator) -> Points:
     count = -(-n // (2 * d))
     bases = np.linalg.qr(generator.standard_normal((count, d, d))).Q
     return np.stack([bases, -bases], axis=2).reshape(-1, d)[:n]
+
+
+def _permuted(n: int, d: int, generator: np.random.Generator) -> Points:
+    """Permuted by a random group, or random where no group was found, or it would take long."""
+    start = permuted_start(n, d, generator) if n <= _MOST_PERMUTED else None
+    return _random(n, d, generator) if start is None else start

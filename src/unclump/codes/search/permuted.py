@@ -1,0 +1,153 @@
+r"""Starts that a random group of permutations leaves as they are: invariant subspaces of its permutation matrices.
+
+Many of the best codes in eight or more dimensions come from such a group. The :math:`2q` points in :math:`q - 1`
+dimensions that conference matrices give, with cosines of at most :math:`1 / (q + 1)`, are permuted by the translations
+of a field of q elements, and by multiplication with its squares. A matrix that is constant on the orbits of pairs
+commutes with all permutations of the group. Its eigenspaces are invariant; as many as have d dimensions in total give a
+point for each row, and the group acts on the points by isometries.
+"""
+
+import math
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+Points = Float[np.ndarray, "n d"]
+Permutation = Int[np.ndarray, " n"]
+
+_COPIES, _COPY_WEIGHTS = (1, 2, 3, 4, 5, 6, 8), (0.25, 0.25, 0.15, 0.15, 0.08, 0.06, 0.06)
+_FIXED, _FIXED_WEIGHTS = (0, 1, 2, 3, 4), (0.5, 0.25, 0.15, 0.05, 0.05)
+_LEAST_ORDER = 3  # of the translations
+_GROUPS, _SUBSPACES, _MAPS = 10, 4, 10  # tries
+_APART = 1e-8  # of eigenvalues
+_SPREAD = 0.3  # of the logarithms of the eigenspaces' scales
+
+
+def permuted_start(n: int, d: int, generator: np.random.Generator) -> Points | None:
+    """Unit points with the symmetry of a random group of permutations; None if no group with a subspace was found.
+
+    Example:
+        >>> permuted_start(26, 12, np.random.default_rng(0)).shape
+        (26, 12)
+    """
+    for _ in range(_GROUPS):
+        orbits, orbit = _orbits_of_pairs(n, random_permutations(n, generator))
+        for _ in range(_SUBSPACES):
+            eigenvalues, vectors = np.linalg.eigh(generator.standard_normal(orbits)[orbit])
+            spaces = np.split(vectors, np.flatnonzero(np.diff(eigenvalues) > _APART) + 1, axis=1)
+            chosen = _choose_spaces(spaces, d, generator)
+            if chosen is None:
+                continue
+            x = np.concatenate([math.exp(_SPREAD * generator.standard_normal()) * space for space in chosen], axis=1)
+            norms = np.linalg.norm(x, axis=1, keepdims=True)
+            if norms.min() > 1e-6:
+                return np.ascontiguousarray(x / norms)
+    return None
+
+
+def random_permutations(n: int, generator: np.random.Generator) -> list[Permutation]:
+    """Translations of an abelian group on copies of it, automorphisms that may permute the copies, and fixed points."""
+    while True:
+        copies = int(generator.choice(_COPIES, p=_COPY_WEIGHTS))
+        fixed = int(generator.choice(_FIXED, p=_FIXED_WEIGHTS))
+        order, remainder = divmod(n - fixed, copies)
+        if remainder == 0 and order >= _LEAST_ORDER:
+            break
+        if n < _LEAST_ORDER + max(_FIXED):
+            copies, fixed, order = 1, 0, n
+            break
+    group = _AbelianGroup(_random_factors(order, generator))
+    rest = np.arange(copies * order, n)
+
+    def on_copies(images: Int[np.ndarray, " order"], places: Int[np.ndarray, " copies"]) -> Permutation:
+        return np.concatenate([(order * places[:, None] + images).ravel(), rest])
+
+    permutations = [on_copies(images, np.arange(copies)) for images in group.translations()]
+    for _ in range(generator.integers(3)):
+        images = group.random_automorphism(generator)
+        places = generator.permutation(copies) if generator.random() < 0.6 else np.arange(copies)
+        permutations.append(on_copies(images, places))
+    return permutations
+
+
+class _AbelianGroup:
+    """A product of cyclic groups; permutations of its elements, numbered from zero."""
+
+    def __init__(self, factors: list[int]) -> None:
+        self.factors = np.array(factors)
+        self.elements = np.indices(factors).reshape(len(factors), -1).T
+
+    def images(self, elements: Int[np.ndarray, "n k"]) -> Permutation:
+        """The numbers of elements."""
+        numbers: Permutation = np.ravel_multi_index(tuple((elements % self.factors).T), tuple(self.factors))
+        return numbers
+
+    def translations(self) -> list[Permutation]:
+        return [self.images(self.elements + step) for step in np.eye(len(self.factors), dtype=np.int64)]
+
+    def random_automorphism(self, generator: np.random.Generator) -> Permutation:
+        """A random power of the negation, of the multiplication by a unit, or of a linear map."""
+        identity = np.eye(len(self.factors), dtype=np.int64)
+        kind, exponent = generator.integers(3), int(np.lcm.reduce(self.factors))
+        if kind == 0:
+            return self.images(-self.elements)
+        if kind == 1 or len(self.factors) == 1:
+            units = [unit for unit in range(1, exponent) if math.gcd(unit, exponent) == 1]
+            return _random_power(self.images(self.elements @ (identity * generator.choice(units))), generator)
+        common = np.gcd(self.factors[:, None], self.factors)  # a factor's generator goes to elements of its order
+        for _ in range(_MAPS):
+            images = self.images(self.elements @ (self.factors // common * generator.integers(common)))
+            if len(np.unique(images)) == len(images):
+                return _random_power(images, generator)
+        return self.images(self.elements)
+
+
+def _random_factors(order: int, generator: np.random.Generator) -> list[int]:
+    """Random orders of cyclic groups with this product, powers of primes."""
+    factors, prime = [], 2
+    while order > 1:
+        exponent = 0
+        while order % prime == 0:
+            order, exponent = order // prime, exponent + 1
+        while exponent > 0:
+            power = int(generator.integers(1, exponent + 1)) if generator.random() < 0.7 else 1
+            factors.append(prime**power)
+            exponent -= power
+        prime += 1
+    return factors
+
+
+def _random_power(images: Permutation, generator: np.random.Generator) -> Permutation:
+    """The permutation, or a power of it whose order is a random divisor."""
+    if generator.random() < 0.5:
+        return images
+    powers, identity = [images], np.arange(len(images))
+    while not np.array_equal(powers[-1], identity):
+        powers.append(images[powers[-1]])
+    divisors = [k for k in range(1, len(powers)) if len(powers) % k == 0]
+    return powers[int(generator.choice(divisors or [1])) - 1]
+
+
+def _orbits_of_pairs(n: int, permutations: list[Permutation]) -> tuple[int, Int[np.ndarray, "n n"]]:
+    """How many orbits there are, and the number of the orbit of each pair, in either order."""
+    pairs = np.arange(n * n)
+    first, second = np.divmod(pairs, n)
+    targets = np.concatenate([n * second + first, *(n * images[first] + images[second] for images in permutations)])
+    sources = np.tile(pairs, len(permutations) + 1)
+    graph = coo_array((np.ones(len(targets), dtype=bool), (sources, targets)), shape=(n * n, n * n))
+    count, orbit = connected_components(graph, directed=False)
+    return count, orbit.reshape(n, n)
+
+
+def _choose_spaces(
+    spaces: list[Float[np.ndarray, "n _"]], d: int, generator: np.random.Generator
+) -> list[Float[np.ndarray, "n _"]] | None:
+    """Random spaces with d dimensions in total, or None if those that were drawn do not fit."""
+    chosen, remaining = [], d
+    for index in generator.permutation(len(spaces)):
+        if spaces[index].shape[1] <= remaining:
+            chosen.append(spaces[index])
+            remaining -= spaces[index].shape[1]
+    return chosen if remaining == 0 else None
