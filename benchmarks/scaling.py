@@ -100,7 +100,7 @@ def main():
 def draw(found, exponents, path):
     figure, ax = axes(width=7.5, height=4.6)
     for place, (name, times) in enumerate(found.items()):
-        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place], "fillstyle": "none"}
+        look = {"color": COLOURS[place % len(COLOURS)], "marker": MARKERS[place % len(MARKERS)], "fillstyle": "none"}
         sizes = [int(n) for n in times]
         ax.loglog(sizes, list(times.values()), label=f"{name}: n^{exponents[name]:.2f}", **look)
     ax.set(xlabel=f"points in {D} dimensions", ylabel="seconds")

@@ -167,15 +167,15 @@ loss = DispersionLoss(model, MultipleNegativesRankingLoss(model), uc.KoLeo(), we
 def figure(runs):
     """What is found, and, on a scale of its own, what the term adds to it with each seed."""
     made, (left, right) = axes(1, 2, width=11, height=4)
+    *_, with_term = VARIANTS
     for place, measure in enumerate(MEASURES[:3]):
         found = {variant: RECIPE.values(runs, variant, measure.key) for variant in VARIANTS}
         for number, variant in enumerate(VARIANTS):
             look = {"color": COLOURS[number], "marker": MARKERS[number], "linestyle": ""}
             values = [100 * value for value in found[variant].values()]
             left.plot([place + (number - 1) / 5] * len(values), values, label=None if place else variant, **look)
-        with_term = list(VARIANTS)[-1]
         gains = [100 * (value - found["none"][seed]) for seed, value in found[with_term].items()]
-        right.plot([place] * len(gains), gains, **look, fillstyle="none")
+        right.plot([place] * len(gains), gains, color=COLOURS[2], marker=MARKERS[2], linestyle="", fillstyle="none")
     left.set(ylabel="translations found, %", ylim=(0, None), title="a mark for each seed")
     right.set(ylabel="points more", title=f"{with_term}, minus none with the same seed", xlim=(-0.5, 2.5))
     right.axhline(0, color="black", linewidth=0.8)

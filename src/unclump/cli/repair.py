@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HELP = "compare repairs of a table, on your own data"
 DESCRIPTION = (
     "Compare repairs of a table: neighbours kept, hubs, rank, time, and your own figure before and after, with "
-    "intervals. Recommends what improves that figure, or nothing. Takes minutes."
+    "intervals. Recommends what improves that figure, or nothing. May take minutes."
 )
 EXAMPLES = """examples:
   unclump repair words.npz                                        by neighbours kept and hubs removed
