@@ -146,7 +146,8 @@ def rate_table(best_rates):
     """Each objective at its best rate of the grid."""
     if not best_rates:
         return []
-    head = ["objective", *(cell for start in best_rates for cell in (f"{start}: {MEASURES[start]}", "rate"))]
+    named = {"variance": "spherical variance", "min_degrees": "smallest angle, degrees"}
+    head = ["objective", *(cell for start in best_rates for cell in (f"{start}: {named[MEASURES[start]]}", "rate"))]
     rows = []
     for objective in next(iter(best_rates.values())):
         cells = [objective]
@@ -154,7 +155,10 @@ def rate_table(best_rates):
             row, digits = found[objective], 4 if MEASURES[start] == "variance" else 2
             edge = "" if row["inside"] else " (edge)"
             tried = ", ".join(row["tried"])
-            cells += [f"{row['mean']:.{digits}f} ({counted(row['n'], 'start')})", f"{row['lr']:g}{edge} of {tried}"]
+            cells += [
+                f"{row['mean']:.{digits}f} ({counted(row['n'], 'start')})",
+                f"{row['lr']:g}{edge} (tried: {tried})",
+            ]
         rows.append(cells)
-    told = "Each objective at its own best rate of the grid, as far as the first start was better there"
+    told = "Each objective at its best rate, chosen with the first start among the rates listed"
     return [f"{told}:", "", *markdown(head, rows)]
