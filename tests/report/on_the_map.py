@@ -13,6 +13,7 @@ def place_of(page, data, row, table=0):
     """Where a row of the first layout is, in the window: the whole map fits into the canvas, with a margin."""
     canvas = page.locator("canvas").nth(table)
     canvas.scroll_into_view_if_needed()
+    settle(page)  # the map knows where its rows are once it has drawn them
     box = canvas.bounding_box()
     points = [coordinates(t["layouts"][0])[:, :2] for t in data["tables"]]
     low, high = np.nanmin(np.concatenate(points), axis=0), np.nanmax(np.concatenate(points), axis=0)
