@@ -58,4 +58,4 @@ def _sum_rows(index: Tensor, values: Tensor, n: int) -> Tensor:
         from unclump.ops.triton import add_rows as kernels
 
         return kernels.sum_rows(total, numbers, rows).view(*sets, n, d)
-    return values.new_zeros(total, d).index_add_(0, numbers, rows).view(*sets, n, d)
+    return values.new_zeros(()).expand(total, d).index_add(0, numbers, rows).view(*sets, n, d)
