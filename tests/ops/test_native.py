@@ -1,6 +1,7 @@
 """The loops in C++ give what the reference in torch gives: at many sizes, in both precisions, on several threads."""
 
 import math
+import os
 from functools import partial
 
 import pytest
@@ -80,6 +81,20 @@ def both(monkeypatch, compute):
 def test_the_best_instruction_set_is_chosen_and_says_so():
     name, why = library.choose()
     assert library.describe() == f"compiled for {name} ({why})"
+    assert name == os.environ.get(library.VARIABLE, "") or name == library.available()[-1]
+
+
+def test_a_library_is_stale_by_its_own_date(tmp_path, monkeypatch):
+    """An old one of another instruction set, which was not compiled again, does not keep the best from being used."""
+    (tmp_path / "ops/native").mkdir(parents=True)
+    for name, seconds in (("plain", 1000), ("ops/native/changed.cpp", 2000), ("avx2", 3000)):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (seconds, seconds))
+    monkeypatch.setattr(library, "_HERE", tmp_path)
+    monkeypatch.setattr(library, "_IN_TREE", True)
+    monkeypatch.setattr(library, "_file", lambda name: tmp_path / name)
+    assert library.is_stale("plain")
+    assert not library.is_stale("avx2")
 
 
 def test_a_library_that_is_older_than_its_sources_is_not_used(tmp_path, monkeypatch):
