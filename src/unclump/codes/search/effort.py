@@ -21,13 +21,26 @@ def effort(n: int, d: int, number: int = 0) -> Effort:
     Restarts cycle through three kinds: many starts and few moves; few starts and many moves of points or caps; few
     groups and many moves of orbits.
     """
-    size = n * n * d / 30_000  # 1 for a hundred points in 3-D, whose annealing takes about a millisecond
+    size = _anneal_size(n, d)
     many, few = (64, 8) if size < 10 else (16, 4)
     patience = min(200, max(4, int(400 / (1 + size))))
     if not has_native():
         many, few, patience = 8, 2, max(4, patience // 8)
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
     return Effort(many, patience // 4, restarts) if number % 3 == 0 else Effort(few, patience, restarts)
+
+
+def starts_in_many_dimensions(n: int, d: int) -> int:
+    """Starts that take some five seconds of one thread, in a restart of as long again.
+
+    In ten or more dimensions the best of them is rare, and moves seldom lead from another one to it.
+    """
+    many = effort(n, d).starts
+    return max(many, min(512, int(1000 / _anneal_size(n, d)))) if has_native() else many
+
+
+def _anneal_size(n: int, d: int) -> float:
+    return n * n * d / 30_000  # 1 for a hundred points in 3-D, whose annealing takes about a millisecond
 
 
 def polish_cost(n: int, d: int) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unclump.codes.search.effort import effort, polish_cost
+from unclump.codes.search.effort import effort, polish_cost, starts_in_many_dimensions
 from unclump.codes.search.loops import (
     Flag,
     Points,
@@ -36,7 +36,7 @@ _SHARPEST = 2048.0  # the last p, at which only nearly active pairs count
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
 _MANY_DIMENSIONS = 10
 _KINDS_IN_MANY = ("random", "permuted", "random", "antipodal", "random", "permuted")
-_SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (16.0, 100, 1e-4), (4.0, 400, 1e-6))
+_SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (2.0, 200, 1e-5), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
@@ -110,7 +110,7 @@ class CodeSearch:
         if isinstance(self.init, str):
             kinds = (self.init,)
         best = Candidate(np.empty((0, 0)), -1.0)
-        count = effort(self.n, self.d, 0 if in_many else number).starts
+        count = starts_in_many_dimensions(self.n, self.d) if in_many else effort(self.n, self.d, number).starts
         for index in range(count):
             turn = index + number * count
             kind, schedule = kinds[turn % len(kinds)], schedules[turn // len(kinds) % len(schedules)]
