@@ -74,12 +74,24 @@ def icosahedron():
 
 @pytest.fixture
 def loaded_cores():
-    """As many other processes as there are cores, which do nothing but keep them busy."""
-    others = [subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
-    yield
+    """As many other processes as there are cores, which do nothing but keep them busy.
+
+    They end when their standard input closes, so that they do not outlive tests that are killed.
+    """
+    program = """
+import select, sys
+while not select.select([sys.stdin], [], [], 0)[0]:
+    for _ in range(1_000_000):
+        pass
+"""
+    others = [
+        subprocess.Popen([sys.executable, "-S", "-c", program], stdin=subprocess.PIPE)
+        for _ in range(os.cpu_count() or 1)
+    ]
+    yield others
     for other in others:
         other.kill()
-        other.wait()
+        other.communicate()
 
 
 @pytest.fixture

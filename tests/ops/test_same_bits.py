@@ -234,6 +234,12 @@ def test_again_and_again_on_two_threads_while_others_work(name, calls):
     assert_same_everywhere(compute, *tensors, places=calls)
 
 
+def test_the_load_ends_with_the_process_that_started_it(loaded_cores):
+    for other in loaded_cores:
+        other.stdin.close()  # as the operating system does when that process is killed
+        assert other.wait(timeout=60) == 0
+
+
 def test_every_loop_is_among_them(monkeypatch):
     """And is called by what stands beside its name."""
     loops = [value for module in (projection, nearest, kernel_sum, circle_loops, rows, chords)
