@@ -45,7 +45,9 @@ def test_a_column_is_chosen_by_name():
     pytest.importorskip("pyarrow")
     frame = pandas.DataFrame({"word": WORDS, "old": [[1.0, 2.0]] * 3, "new": lists()})
     same(uc.as_table(frame, tensor="new"))
-    with pytest.raises(ValueError, match=r"source holds several.*unclump.as_table.*tensor=.*'old'.*'new'"):
+    with pytest.raises(
+        ValueError, match=r"source holds several.*with unclump.as_table\(..., tensor=...\): 'old'.*'new'"
+    ):
         uc.as_table(frame)
 
 

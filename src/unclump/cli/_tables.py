@@ -23,6 +23,7 @@ _MAX_LISTED = 5
 # Advice in the library's error messages, and its equivalent on the command line.
 _ADVICE = {
     "pick one with tensor=...": "pick one with --tensor",
+    "pick one with tensor='x'": "pick one with --tensor x",
     "leave out tensor=": "leave out --tensor ",
     "allow it with in_place=True": "allow it with --in-place",
     "; write .npz, .txt, .csv or .parquet, or drop them: names=None": "; write .npz, .txt, .csv or .parquet",

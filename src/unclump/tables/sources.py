@@ -122,9 +122,9 @@ def _check_dataset(source: Any) -> None:
 
 def _read_arrow(table: Any, tensor: str | None) -> Table:
     try:
-        columns, names = choose_columns(table.schema, table.num_rows, tensor), choose_names_column(table.schema)
+        columns = choose_columns(table.schema, table.num_rows, tensor, argument="unclump.as_table(..., tensor={})")
     except FileError as error:
-        advice = str(error).replace("tensor=...", "unclump.as_table(..., tensor=...)")
-        raise FileError(f"expected one table of embeddings in the columns; the source {advice}") from None
+        raise FileError(f"expected one table of embeddings in the columns; the source {error}") from None
+    names = choose_names_column(table.schema)
     points, labels = read_columns(table.to_batches(), table.num_rows, columns, names, table.nbytes)
     return Table(points, labels)

@@ -106,8 +106,11 @@ def is_list(kind: Any) -> bool:
     return bool(is_list and types.is_floating(kind.value_type))
 
 
-def choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str, ...]:
-    """Choose a column of lists, or columns of numbers; `requested` is its name, or the prefix of their names."""
+def choose_columns(schema: Any, rows: int, requested: str | None, *, argument: str = "tensor={}") -> tuple[str, ...]:
+    """Choose a column of lists, or columns of numbers; `requested` is its name, or the prefix of their names.
+
+    `argument` shows in errors how `requested` is passed, with a placeholder for its value.
+    """
     if len(set(schema.names)) < len(schema.names):
         raise FileError("holds two columns of the same name")
     lists = [field.name for field in schema if is_list(field.type)]
@@ -120,14 +123,13 @@ def choose_columns(schema: Any, rows: int, requested: str | None) -> tuple[str, 
     entries = {field.name: Entry((rows,), str(field.type)) for field in schema}
     if lists:
         choices = list_entries({k: entries[k] for k in lists})
-        raise FileError(f"holds several tables; pick one with tensor=...: {choices}")
+        raise FileError(f"holds several tables; pick one with {argument.format('...')}: {choices}")
     if len(numbers) < 2:
         missing = "columns of numbers or column of lists" if requested is None else f"column '{sanitise(requested)}'"
         raise FileError(f"holds no {missing} in floating point; it holds {list_entries(entries)}")
     if len({schema.field(name).type for name in numbers}) > 1:
-        raise FileError(
-            f"mixes types: {list_entries({k: entries[k] for k in numbers})}; pick with tensor='x' for x0, x1, ..."
-        )
+        mixed, example = list_entries({k: entries[k] for k in numbers}), argument.format("'x'")
+        raise FileError(f"mixes types: {mixed}; pick one with {example} for x0, x1, ...")
     return tuple(numbers)
 
 
