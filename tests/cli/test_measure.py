@@ -377,7 +377,10 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     assert [len(one["verdict"].pop("commands")) for one in (whole, parts)] == [1, 0]  # none takes shards
     assert whole == parts
     assert parts["duplicates"][0]["rows"] == [4, 80]
-    assert "try: " not in run(capsys, *shards)
+    text = run(capsys, *shards)
+    assert "try: " not in text
+    assert text.splitlines()[1].startswith("one table in 3 files: ")
+    assert "one table" not in run(capsys, tmp_path / "whole.npy")
 
 
 COUNTED = {

@@ -11,10 +11,12 @@ OBJECTIVES = (
 
 
 def add_input(command: argparse.ArgumentParser, *, shards: bool = False) -> None:
-    """Add FILE and the options for reading it; with `shards`, FILE may be several that hold one table."""
+    """Add FILE and the options for reading it; with `shards`, one table may be split over several files."""
     what = "a table, or the folder of a model or dataset"
     if shards:
-        command.add_argument("files", type=Path, metavar="FILE", nargs="+", help=f"{what}; or its shards, in order")
+        command.add_argument(
+            "files", type=Path, metavar="FILE", nargs="+", help=f"{what}; several files are parts of one table"
+        )
     else:
         command.add_argument("file", type=Path, metavar="FILE", help=what)
     command.add_argument("--tensor", metavar="KEY", help="which table, if FILE holds several: key, tensor or column")

@@ -27,15 +27,16 @@ EXAMPLES = """examples:
   unclump measure words.npy --names words.txt        with row names from a file, one per line
   unclump measure words.npy --fail-on duplicates,rank --quiet
                                                      exit code 1 if one of these faults is found
-  unclump measure part-*.safetensors                 the shards of one table
+  unclump measure part-*.safetensors                 one table that is split over several files
   torchrun --nproc-per-node 4 -m unclump measure part-*.safetensors
-                                                     each process reads a quarter of the shards; the first one prints
+                                                     each process reads a quarter of the files; the first one prints
   unclump measure large.safetensors --sample 20000   the neighbours of more rows than by default
   unclump measure words.npy --save words.health      all that was measured, for unclump report --from
 
 Faults are directions (rows that are NaN, infinite or zero), duplicates, near-duplicates, rank, cone, hubs, dimensions
 (constant ones) and norms (that carry the frequency). Angles are in degrees. Rows are counted from 0. Rows without a
-direction are listed and left out.
+direction are listed and left out. Several files are measured together, as parts of one table: to compare two versions
+of a table, use unclump report BEFORE AFTER.
 
 Effective rank: how many dimensions the rows use, of d. Hubness: how unevenly rows are among the 10 nearest of others; a
 hub is among those of very many. Cone: how much all rows share one direction, by the mean cosine of pairs.
@@ -116,7 +117,8 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
             print(json.dumps(said, indent=1, allow_nan=False))
         else:
             advice = [f"try: {escape_unprintable(command)}" for command in commands]
-            print("\n".join([str(result), *share.notes, *advice]))
+            size, _, figures = str(result).partition("\n")
+            print("\n".join([size, *_describe_parts(args.files), figures, *share.notes, *advice]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
@@ -127,6 +129,17 @@ def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
 
     if args.save is not None and processes.is_first:
         check_health_target(args.save)
+
+
+def _describe_parts(files: list[Path]) -> list[str]:
+    """The line that says that several files are measured as one table; no line for a single file."""
+    from unclump._text import sanitise
+
+    if len(files) == 1:
+        return []
+    first, last = sanitise(files[0]), sanitise(files[-1])
+    span = f"{first} and {last}" if len(files) == 2 else f"{first} to {last}"
+    return [f"one table in {len(files)} files: {span}; to measure a file by itself, name it alone"]
 
 
 def _commands(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:
