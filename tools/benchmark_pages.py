@@ -245,8 +245,8 @@ def codes():
     found = read("codes")
     return f"""## Largest smallest angles in {found["dimension"]} dimensions
 
-`python benchmarks/codes.py --table TABLE`, seed {found["seed"]}: what the solver finds from scratch, its difference in
-degrees to the best angle of the table, and the time of the search.
+`python benchmarks/codes.py --table TABLE`, seed {found["seed"]}: what the solver finds from scratch, the
+difference in degrees from the best known angle in TABLE, and the time of the search.
 
 {table(["n", "smallest angle, degrees", "difference", "time"], searches(found, "angle"))}"""
 
@@ -255,8 +255,8 @@ def thomson():
     found = read("thomson")
     return f"""## Least Coulomb energies in {found["dimension"]} dimensions
 
-`python benchmarks/codes.py --thomson --first 2 --table TABLE`, seed {found["seed"]}: Thomson's problem from scratch,
-and the relative difference to the energy of the table.
+`python benchmarks/codes.py --thomson --first 2 --table TABLE`, seed {found["seed"]}: Thomson's problem, solved from
+scratch, and the relative difference from the best known energy in TABLE.
 
 {table(["n", "energy", "difference", "time"], searches(found, "energy"))}"""
 
@@ -270,11 +270,12 @@ def code_moves():
     ]
     return f"""## What each part of the search finds
 
-`python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, and the moves without each, for that
-much processor time. A cell is the difference of the best angle to that of the catalogue in degrees, 0 where it is as
-good. Moves start from the best of eight random starts, and again after a hundred in vain; orbits are moved within the
-symmetry of a random group; the overlap is reduced by a walk; variants are those of the best start, or of what moves or
-the walk have made of it. One run of each: a difference between two rows may be chance.
+`python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, and all moves but one, for that
+many seconds of processor time. A cell is the best angle minus the catalogue's, in degrees, and 0 where they are equal.
+Moves start from the best of eight random starts, and restart after a hundred moves without a gain. *Orbits* moves
+orbits within the symmetry of a random group, *overlap* is a walk that reduces the overlap, and *variants* searches the
+variants of the best start, or of the code that the moves or the walk end at. Each row is one run: a difference between
+two rows may be chance.
 
 {table(["part", *sizes], rows)}"""
 
@@ -289,12 +290,13 @@ def code_minute():
         longest = max((size["took"] for size in reached), default=0.0)
         numbers = ", ".join(str(size["n"]) for size in sizes)
         rows.append([d, numbers, f"{len(reached)} of {len(sizes)}", f"{longest:.1f} s", ", ".join(missed)])
-    head = ["dimension", "sizes", "reached", "longest of these", "not reached, by how many degrees"]
+    head = ["dimension", "sizes", "reached", "longest search among these", "not reached (difference in degrees)"]
     return f"""## The catalogue's angles from scratch in a minute
 
 `python benchmarks/code_minute.py`: a search of at most {found["seconds"]:g} seconds on {found["threads"]} threads, seed
-{found["seed"]}, without closed forms and without the catalogue, for sizes fixed in advance. The angle is reached if it
-is within 1e-8 degrees of the catalogue's. In many dimensions this says as much about the catalogue as about the search.
+{found["seed"]}, without closed forms and without the catalogue, for sizes fixed in advance. An angle counts as
+reached within 1e-8 degrees of the catalogue's. In high dimensions, where the catalogue's codes may not be the best
+possible, this says as much about the catalogue as about the search.
 
 {table(head, rows)}"""
 
@@ -313,10 +315,11 @@ def code_lines():
     ]
     return f"""## Lines in three dimensions
 
-`python benchmarks/code_lines.py`: the smallest angle of n lines that `spherical_code` gives, in degrees, and its upper
-bound; the difference to it of a search from scratch, seed {found["seed"]}, {found["restarts"]} restarts; and that of
-the best of {found["simple"]} random starts, annealed and polished, without moves. Of {len(rows)} sizes the search from
-scratch ends at the same angle in {equal}; {worse} of the catalogue's are worse than either.
+`python benchmarks/code_lines.py`: the smallest angle of the n lines that `spherical_code` returns, in degrees, and its
+upper bound; then the differences from that angle of a search from scratch (seed {found["seed"]},
+{found["restarts"]} restarts), and of the best of {found["simple"]} random starts, annealed and polished, without moves.
+The search from scratch reaches the same angle in {equal} of {len(rows)} sizes; {worse} angles of the
+catalogue are worse than one of the two.
 
 {table(["n", "smallest angle", "upper bound", "search", "random starts"], rows)}"""
 
@@ -335,7 +338,7 @@ def tammes():
     return f"""## The paper's objectives, 24 points in three dimensions
 
 `python experiments/tammes.py --seeds {found["configuration"]["seeds"]}`: {found["configuration"]["steps"]:,} steps of
-Riemannian Adam, mean and best smallest angle over the starts, and the time of one; the optimum is
+Riemannian Adam; the mean and the best smallest angle over the starts, and the time of one run. The optimum is
 {sizes["known"]:.4f}°.
 
 {table(["objective", "mean", "best", "time"], rows)}"""

@@ -16,19 +16,21 @@ PAGE = Path(__file__).parent.parent / "docs/code_bounds.md"
 INTRODUCTION = r"""# Three-point bounds
 
 Written by `python tools/code_bounds.py` from `three_point.json`, a table of the package. How far apart n points can be
-is bounded by conditions on the cosines of all pairs (Delsarte's linear program), and better by conditions on those of
-all triples: the semidefinite program of [Bachoc and Vallentin](https://doi.org/10.1090/S0894-0347-07-00589-9). It takes
-too long to solve at every call. `python tools/three_point D N` solves it for one size and adds a line to the table.
+is bounded by conditions on the cosines of all pairs (Delsarte's linear program), and more tightly by conditions on
+those of all triples: the semidefinite program of
+[Bachoc and Vallentin](https://doi.org/10.1090/S0894-0347-07-00589-9). Solving it at every call would take too long.
+`python tools/three_point D N` solves it for one size and adds a line to the table.
 
 **Each line is proved.** The solver works in floating point and is not trusted. Its solution is rounded to fractions,
 which are positive semidefinite by construction, and the inequalities between polynomials are proved from them in exact
-arithmetic. What rounding leaves over, the slack, is computed exactly and counted against the bound.
-`tools/three_point/proof.py` has the argument. The certificates are not stored: the command finds one again. The bounds
-are not the best that the method can give: higher degrees are better, and slower.
+arithmetic. The slack, the error that rounding leaves, is computed exactly and weakens the bound
+accordingly. `tools/three_point/proof.py` has the argument. The certificates are not stored: run the command to find one
+again. The bounds are not the best that the method can give: higher degrees give better bounds, more slowly.
 
-A bound for n points also holds for more. Angles are in degrees; *without* is the best of all other bounds."""
+A bound for n points also holds for more. Angles are in degrees; *other bounds* is the best of
+the other bounds, followed by its name."""
 
-HEAD = """| d | n | without | | three-point | lower by | degree | slack |
+HEAD = """| d | n | other bounds | | three-point | lower by | degree | slack |
 | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |"""
 
 

@@ -16,13 +16,13 @@ PAGE = Path(__file__).parent.parent / "docs/code_catalogue.md"
 
 INTRODUCTION = """# The catalogue
 
-Written by `python tools/code_catalogue.py` from the coordinates that the package ships. The columns: the smallest
-angle, and the most that it could be, both in degrees; the pairs in contact; the rattlers, which nothing holds in place;
-the symmetry group of the other points, in three dimensions by its name; the day the entry was last improved, if it was
-noted; and the command that found it, which may end at another code on other machines and versions: options of
-`unclump code N D`, or `tools/catalogue.py`, which starts from the codes that are there, of the size and its neighbours.
-Sizes with a [closed form](codes.md) need no entry, and are not listed. `unclump code N D --improve` searches for better
-codes."""
+Written by `python tools/code_catalogue.py` from the coordinates that the package ships. The columns are the
+smallest angle and its upper bound, in degrees; the number of pairs in contact; the number of rattlers, which no contact
+holds in place; the symmetry group of the other points, with its name in three dimensions; the day of the last
+improvement, if it was recorded; and the command that found the code. The command is either the options of
+`unclump code N D`, or `tools/catalogue.py`, which starts from the catalogue's codes of this size and of neighbouring
+sizes; on other machines and in other versions it may find another code. Sizes with a [closed form](codes.md) are not
+listed. `unclump code N D --improve` searches for better codes."""
 
 HEAD = """| n | angle | upper bound | contacts | rattlers | symmetry | improved | command |
 | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |"""

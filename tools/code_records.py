@@ -15,14 +15,13 @@ from unclump.codes.catalogue.published import published
 
 PAGE = Path(__file__).parent.parent / "docs/code_records.md"
 
-INTRODUCTION = """# Beside published angles
+INTRODUCTION = """# Our angles and the published ones
 
-Written by `python tools/code_records.py`. `unclump code N D` gives the best code that *this package* knows. In three
-dimensions it also has the best published angles that we found for 4 to 130 points, by
-[Hardin, Sloane and Smith](http://neilsloane.com/packings/), by Lai, Yue, Hao, Glover and Lü (Computers and Operations
-Research, 2023), and by Kuznetsov and Sahinidis (2026), and says with every code which is better. Angles are in degrees,
-computed from the coordinates with fifty digits; a difference of up to 1e-8 beyond the last published digit counts as
-none."""
+Written by `python tools/code_records.py`. `unclump code N D` returns the best code that *this package* knows. In
+three dimensions, for 4 to 130 points, it also shows the best published angle that we found, and says which is better.
+The published angles are by [Hardin, Sloane and Smith](http://neilsloane.com/packings/), by Lai, Yue, Hao, Glover and Lü
+(Computers and Operations Research, 2023), and by Kuznetsov and Sahinidis (2026). Angles are in degrees, computed from
+the coordinates with fifty digits; angles that differ by at most 1e-8 beyond the last published digit count as equal."""
 
 
 def degrees(points):
@@ -57,7 +56,8 @@ def page():
         coordinates.append(f"### {n} points\n\n```\n{rows}\n```")
     return f"""{INTRODUCTION}
 
-Of {len(words)} sizes {len(of["equal"])} are equal, {len(of["better"])} are better and {len(of["worse"])} worse.
+Of our angles for {len(words)} sizes, {len(of["equal"])} are equal to the published ones, {len(of["better"])} better
+and {len(of["worse"])} worse.
 
 ## Candidate records
 
