@@ -121,8 +121,8 @@ def of_tests(summary):
     ]
     seeing = [Case.of(f"MMD, Laplace, {case}", rows["MMD, Laplace"], least=0.5) for case, rows in strong.items()]
     yield Claim(
-        "Rayleigh and Ajne are blind to axial clumps; the MMD with the Laplace kernel sees all kinds, where they are "
-        "strong: they reject fewer than half of the samples, and it more.",
+        "Rayleigh and Ajne are blind to axial clumps, and reject fewer than half of such samples; the MMD with the "
+        "Laplace kernel detects all kinds of clumps that are strong, and rejects more than half.",
         [*blind, *seeing],
         seconds=1.0,
         setting=f"{tests} samples at strength {summary['strengths'][-1]}, each a start",

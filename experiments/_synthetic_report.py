@@ -72,7 +72,7 @@ def of_clumped(rows, summary):
         **judged,
     )
     yield Claim(
-        "Adam with dense updates carries rows on by momentum between their turns; a lazy one moves them a step a turn.",
+        "Adam with dense updates moves rows by momentum between their batches; lazy Adam does not.",
         [Case.of(o, over(rows, o.removesuffix(" (lazy)"), o, "variance")) for o in lazy],
         new=True,
         evidence="Clumped start, spherical variance of dense over lazy:",
@@ -93,7 +93,7 @@ def divergence(rows, judged):
         )
     ends = {"ours": rows[root]} | ({"POT and geoopt": rows[f"peer: {root}"]} if f"peer: {root}" in rows else {})
     told = "; ".join(
-        f"{name}: values were lost in {row['lost']} of {counted(row['variance']['n'], 'start')}, spherical variance at "
+        f"{name}: NaN or infinity in {row['lost']} of {counted(row['variance']['n'], 'start')}, spherical variance at "
         f"the end {row['variance']['mean']:.4f}"
         for name, row in ends.items()
     )

@@ -8,12 +8,12 @@ from scipy.stats import t
 
 RULE = (
     "**The rule.** A claim of the paper is *confirmed* or *refuted* only by at least three independent starts (five "
-    "where a start takes under a minute), paired where pairs exist. Their 95 % interval (Student's t) has to exclude "
+    "where a start takes under a minute), paired where possible. Their 95 % interval (Student's t) has to exclude "
     "zero after Holm's correction over the claims of the experiment, at the paper's setting or at one that the verdict "
     "names as ours. Otherwise the claim is *open*. A claim about several cases is confirmed by all of them together, "
-    "and refuted by one, at a level divided by their number; a claim that there is such a case is confirmed by one, "
-    "and refuted by all. A statement that the paper does not make is judged by the same test, and is *new*, *not borne "
-    "out* or open, never refuted. A statement without chance in it (a closed form, an identity, a bound, a "
+    "and refuted by one, at a level divided by their number; a claim that a case exists is confirmed by one, and "
+    "refuted by all. A statement that the paper does not make is judged by the same test, and is *new*, *not borne "
+    "out* or open, never refuted. A statement that involves no randomness (a closed form, an identity, a bound, a "
     "counterexample) needs no starts: it is *proved* or *disproved*, with the reason."
 )
 LEVEL = 0.05
@@ -168,7 +168,7 @@ def _evidence(claim, p):
         told = f"95 % intervals, {counted}: too few"
     else:
         told = f"no interval, {counted}: too few" if starts else "no runs"
-    ours = f" Setting, ours: {claim.setting}." if claim.setting else ""
+    ours = f" Our setting: {claim.setting}." if claim.setting else ""
     return f"{claim.evidence} {shown} [{told}].{ours}".strip()
 
 
@@ -178,7 +178,7 @@ def _brief(claim):
     if decisive is None:
         return ""
     starts = f"{decisive.n} start{'s' if decisive.n > 1 else ''}"
-    ours = f"; ours: {claim.setting}" if claim.setting else ""
+    ours = f"; our setting: {claim.setting}" if claim.setting else ""
     if claim.brief:
         return f"{claim.brief} ({starts}{ours})."
     what = claim.evidence.rpartition(". ")[2].rstrip(":") if claim.evidence.endswith(":") else ""

@@ -168,7 +168,7 @@ def claims(summary):
     few = min(summary["gradients"], key=int)
     shown = sorted(summary["gradients"].items(), key=lambda item: int(item[0]))
     yield Claim(
-        "The gradient converges far more slowly than the value: what a step follows is mostly the circle it drew.",
+        "The gradient converges far more slowly than the value: a step mostly follows the circles it drew.",
         [Case.of(f"{few} circles", summary["few_gradients"], least=-0.5, sign=-1)],
         seconds=seconds,
         new=True,

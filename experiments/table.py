@@ -69,17 +69,18 @@ Every synthetic figure and table of "Keep your distance" (Tokarchuk, Bakker and 
 with its image classification and its [machine translation](translation/README.md), through the public interface alone.
 
 - `--quick` takes seconds and writes to `results/quick`. Without it a script runs the paper's setting and writes
-  `results/NAME.json` (configuration, versions, every number) and its figures. `make reproduce` runs all quick ones.
-- Runs that a file already holds are not repeated, so a script that was stopped continues where it was. `--minutes 5`
+  `results/NAME.json` (configuration, versions, every number) and its figures. `make reproduce` runs every script with
+  `--quick`.
+- Runs whose results a file already holds are not repeated, so a stopped script continues where it was. `--minutes 5`
   stops it after about that long, and `--jobs 2` runs two at a time.
-- `--seeds`, `--steps` and the other options ask for less than the paper's setting; the file then says so.
-- Images and text are looked for in the folder that the environment variable `UNCLUMP_DATA` names, or else in `data/`
-  under the current one. If something is missing, the message says where to get it.
+- `--seeds`, `--steps` and the other options run less than the paper's setting; the file then says so.
+- Images and text are read from the folder in the environment variable `UNCLUMP_DATA`, or else from `data/` in the
+  current folder. If something is missing, the message says where to get it.
 
-`weights.py`, `sizes.py`, `repair.py` and `verdict.py` answer questions that the paper does not ask, and have pages of
+`weights.py`, `sizes.py`, `repair.py` and `verdict.py` answer questions that are not in the paper, and have pages of
 their own: [Which weight](../docs/weights.md), [How large objectives are](../docs/sizes.md),
 [Which repair](../docs/repair.md), [The verdict](../docs/verdict.md). `python experiments/table.py` writes this page and
-those of the documentation from the files: no number is typed.
+those of the documentation from the files; no number is typed by hand.
 """
 
 
@@ -169,8 +170,8 @@ def readme(found):
         OPENING,
         *markdown(["result", "the paper", "here", "command", "setting", "time"], rows(found)),
         "",
-        "Times are the sum over all runs on one core. Those of earlier runs are by the clock, on a machine that did",
-        "other work too; newer ones are the processor's.",
+        "Times are sums over all runs on one core. Earlier runs have wall-clock times, on a machine that did other",
+        "work too; newer runs have processor times.",
         versions(found),
         SOURCE,
         "",

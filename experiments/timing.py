@@ -153,7 +153,7 @@ def claims(rows):
         for name, row in rows.items()
     }
     yield Claim(
-        "A loop that measures all pairs at every step times its measures: they take longer than all the rest.",
+        "A loop that measures all pairs at every step spends most of its time in the measures.",
         [Case.of(f"than a step of {name}", mean_and_error(values)) for name, values in longer.items()],
         new=True,
         evidence=f"They take {100 * min(share):.0f} to {100 * max(share):.0f} % of such a step. Of the step alone, "

@@ -69,7 +69,7 @@ def discrete_claims(summary):
     if own:
         best = min(own, key=lambda one: one["validation_loss"])
         yield Claim(
-            "The Euclidean table, too, wants a rate of its own: tuning the sphere's alone favours the sphere.",
+            "The Euclidean table, too, needs its own learning rate: tuning only the sphere's rate favours the sphere.",
             [Case("loss at the common rate over the best", own[0]["validation_loss"] - best["validation_loss"])],
             new=True,
             evidence=f"Validation loss of the Euclidean tries: {listed(own)}; of the spherical: "
@@ -87,7 +87,7 @@ def sliced_claim(row, tries, judged):
             claim,
             f"{row['dispersion']['whole']['variance']['mean']:.3f} over the whole table with weight {row['weight']:g} "
             "of a sum over points, and still rising at the last update; weights tried: "
-            f"{', '.join(f'{weight:g}' for weight in weights)} [{row['seeds']} starts]. Setting, ours: "
+            f"{', '.join(f'{weight:g}' for weight in weights)} [{row['seeds']} starts]. Our setting: "
             f"{judged['setting']}.",
         )
     return Claim(

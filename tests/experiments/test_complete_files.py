@@ -65,7 +65,7 @@ def test_synthetic(complete):
     assert len(peers) == 3
     assert {findings[claim]["verdict"] for claim in peers} == {"new"}  # three starts of two minutes
     assert {row["variance"]["n"] for name, row in summary["starts"]["clumped"].items() if "peer" in name} == {3}
-    assert "POT and geoopt: values were lost in 0 of 3 starts" in str(findings)
+    assert "POT and geoopt: NaN or infinity in 0 of 3 starts" in str(findings)
     choosing = importlib.import_module("_choosing")
     configuration = {"n": 20_000, "d": 64, "steps": 5000}
     page = choosing.section({"synthetic": {"summary": summary, "configuration": configuration}})

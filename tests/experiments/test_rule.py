@@ -129,8 +129,8 @@ def test_the_text_has_intervals_starts_and_setting(rule):
     claim = rule.Claim("It is so.", [case(rule, CLEAR, "one")], seconds=SECONDS, setting="half the steps", unit="°")
     (found,) = rule.judge([claim])
     assert "One +1.00° (+0.90 to +1.10) [95 % intervals, 5 starts; p < 0.0001 after Holm" in found["evidence"]
-    assert found["evidence"].endswith("Setting, ours: half the steps.")
-    assert found["brief"] == "one +1.00° (+0.90 to +1.10), 5 starts; ours: half the steps."
+    assert found["evidence"].endswith("Our setting: half the steps.")
+    assert found["brief"] == "one +1.00° (+0.90 to +1.10), 5 starts; our setting: half the steps."
     (found,) = rule.judge([rule.Claim("It is so.", [case(rule, [1.0], "one")], seconds=SECONDS)])
     assert "One +1.00 [no interval, 1 start: too few]" in found["evidence"]
     many = [case(rule, [value + place for value in CLEAR], f"case {place}") for place in range(20)]
