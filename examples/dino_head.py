@@ -167,8 +167,8 @@ distorted drawing to {setting["prototypes"]} prototypes in the way the teacher, 
 distortion of the same drawing. As in DINOv2, the teacher's assignments are balanced over the prototypes by Sinkhorn
 and Knopp's method. DINOv2 adds KoLeo with weight 0.1 on the class tokens of a batch, each view by
 itself; here the features take their place. Training takes {setting["steps"]} steps of {setting["batch"]} drawings by
-15 people. The score is by the teacher's features: the five nearest training drawings name each drawing by 5 other
-people, out of 659 characters.
+15 people. The score is the accuracy of a 5-nearest-neighbour classifier on the teacher's features: drawings by 5 other
+people are classified into 659 characters.
 
 {RECIPE.table(runs)}
 
@@ -178,8 +178,8 @@ people, out of 659 characters.
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-**{best}** has the best accuracy, {accuracy[best]:.1%}. So short a training does not beat the raw pixels, which
-name {runs[0]["pixels"]:.1%}. The line to add, for features of shape (2, batch, d), each view
+**{best}** has the best accuracy, {accuracy[best]:.1%}. So short a training does not beat the raw pixels, with
+an accuracy of {runs[0]["pixels"]:.1%}. The line to add, for features of shape (2, batch, d), each view
 dispersed by itself:
 
 ```python

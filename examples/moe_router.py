@@ -185,9 +185,10 @@ def page(result):
 
 A transformer of one layer learns to continue the English captions of Multi30k. Its feed-forward layer consists of
 {setting["experts"]} experts. For every word a router, with a row of {setting["width"]} weights for each expert, chooses
-one of them, as in the Switch Transformer. Left alone, a few experts take most of the words. We compare this with the
-usual loss that balances the load (weight 0.01), and with `KoLeo` (weight 0.1) on the router's rows or on the tokens
-that it sees. Training takes {setting["steps"]} steps of {setting["batch"]} captions; the score is on the validation
+one of them, as in the Switch Transformer. Without a further loss, a few experts receive most of the words.
+We compare this with the usual loss that balances the load (weight 0.01), and with `KoLeo` (weight 0.1) on the
+router's rows or on its input tokens.
+Training takes {setting["steps"]} steps of {setting["batch"]} captions; the score is on the validation
 set, where the perplexity of the load is {setting["experts"]} if every expert has an equal share.
 
 {RECIPE.table(runs)}

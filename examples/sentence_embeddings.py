@@ -138,7 +138,8 @@ def page(result):
     costs = ", ".join(f"{variant} {100 * points:.1f}" for variant, points in lost.items())
     return f"""# A sentence-transformers model
 
-all-MiniLM-L6-v2 knows English, and learns German: the last {setting["layers"]} of its 6 layers are trained on short
+all-MiniLM-L6-v2 is a model for English, and learns German here. The last
+{setting["layers"]} of its 6 layers are trained on short
 captions of Multi30k (at most {setting["words"]} words) to find the English caption of a German one among those of the
 batch. The loss is `MultipleNegativesRankingLoss`, alone or within [`DispersionLoss`](sentence_transformers.md), for
 {setting["steps"]} steps of {setting["batch"]} pairs. The score, on the short captions of the validation and test sets,

@@ -215,7 +215,8 @@ def page(result):
 
 Patches of Omniglot's drawings, {setting["patch"]} × {setting["patch"]} pixels with ink on them, are encoded as one of
 {setting["codes"]} codes in {setting["dimensions"]} dimensions, and decoded again. Such a codebook collapses: only the
-codes that some latent chooses get a gradient, and soon a few codes serve all. What keeps the others in use?
+codes that are nearest to some latent get a gradient, and soon a few codes encode all patches. What keeps the others in
+use?
 Training takes {setting["steps"]:,} steps of {setting["batch"]:,} patches; the score is on drawings by other
 people. The weights of the terms come from a few trials with one seed.
 
