@@ -19,7 +19,9 @@ Permutation = Int[np.ndarray, " n"]
 
 _COPIES, _COPY_WEIGHTS = (1, 2, 3, 4, 5, 6, 8), (0.25, 0.25, 0.15, 0.15, 0.08, 0.06, 0.06)
 _FIXED, _FIXED_WEIGHTS = (0, 1, 2, 3, 4), (0.5, 0.25, 0.15, 0.05, 0.05)
-_LEAST_ORDER = 3  # of the translations
+_LEAST_ORDER = 3  # of the translations, where there are few copies
+_SMALL_ORDERS = (2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 12)  # of the translations, where there are many
+_CYCLES = (2, 3, 4, 5, 6, 7)  # lengths of the cycles in which copies are permuted
 _GROUPS, _SUBSPACES, _MAPS = 10, 4, 10  # tries
 _APART = 1e-8  # of eigenvalues
 _SPREAD = 0.3  # of the logarithms of the eigenspaces' scales
@@ -48,16 +50,13 @@ def permuted_start(n: int, d: int, generator: np.random.Generator) -> Points | N
 
 
 def random_permutations(n: int, generator: np.random.Generator) -> list[Permutation]:
-    """Translations of an abelian group on copies of it, automorphisms that may permute the copies, and fixed points."""
-    while True:
-        copies = int(generator.choice(_COPIES, p=_COPY_WEIGHTS))
-        fixed = int(generator.choice(_FIXED, p=_FIXED_WEIGHTS))
-        order, remainder = divmod(n - fixed, copies)
-        if remainder == 0 and order >= _LEAST_ORDER:
-            break
-        if n < _LEAST_ORDER + max(_FIXED):
-            copies, fixed, order = 1, 0, n
-            break
+    """Translations of an abelian group on copies of it, automorphisms that may permute the copies, and fixed points.
+
+    Half of the time a large group has few copies, half of the time a small one has many: the best codes of some sizes
+    have hundreds of symmetries, those of others three.
+    """
+    is_small = generator.random() < 0.5 and n >= 2 * min(_SMALL_ORDERS)
+    order, copies = (_many_copies if is_small else _few_copies)(n, generator)
     group = _AbelianGroup(_random_factors(order, generator))
     rest = np.arange(copies * order, n)
 
@@ -67,9 +66,38 @@ def random_permutations(n: int, generator: np.random.Generator) -> list[Permutat
     permutations = [on_copies(images, np.arange(copies)) for images in group.translations()]
     for _ in range(generator.integers(3)):
         images = group.random_automorphism(generator)
-        places = generator.permutation(copies) if generator.random() < 0.6 else np.arange(copies)
+        places = _random_cycles(copies, generator) if generator.random() < 0.6 else np.arange(copies)
         permutations.append(on_copies(images, places))
     return permutations
+
+
+def _few_copies(n: int, generator: np.random.Generator) -> tuple[int, int]:
+    """A random order, and the number of copies; up to four points are left over."""
+    if n < _LEAST_ORDER + max(_FIXED):
+        return n, 1
+    while True:
+        copies = int(generator.choice(_COPIES, p=_COPY_WEIGHTS))
+        fixed = int(generator.choice(_FIXED, p=_FIXED_WEIGHTS))
+        order, remainder = divmod(n - fixed, copies)
+        if remainder == 0 and order >= _LEAST_ORDER:
+            return order, copies
+
+
+def _many_copies(n: int, generator: np.random.Generator) -> tuple[int, int]:
+    """A random small order, and as many copies as there is room for."""
+    order = int(generator.choice([order for order in _SMALL_ORDERS if 2 * order <= n]))
+    return order, n // order
+
+
+def _random_cycles(count: int, generator: np.random.Generator) -> Int[np.ndarray, " count"]:
+    """A permutation in cycles of one random length, as many as there is room for: it has few other powers."""
+    permuted, lengths = np.arange(count), [length for length in _CYCLES if length <= count]
+    if not lengths:
+        return permuted
+    places, length = generator.permutation(count), int(generator.choice(lengths))
+    for cycle in places[: count - count % length].reshape(-1, length):
+        permuted[cycle] = np.roll(cycle, 1)
+    return permuted
 
 
 class _AbelianGroup:

@@ -32,10 +32,10 @@ TARGET_TOLERANCE = 1e-13  # radians
 _SHARPEST = 2048.0  # the last p, at which only nearly active pairs count
 
 # No schedule is best for all sizes, so several alternate. In many dimensions the best codes have a soft energy near the
-# least: slower schedules find them, and moves of orbits take too long.
+# least: many starts by slower schedules find them. There, moves of orbits take too long in the end.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
-_MANY_DIMENSIONS = 10
-_KINDS_IN_MANY = ("random", "permuted", "random", "antipodal", "random", "permuted")
+_MANY_DIMENSIONS, _TOO_MANY_FOR_ORBITS = 5, 10
+_KINDS_IN_MANY = ("random", "permuted", "permuted", "antipodal", "permuted")
 _SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (2.0, 200, 1e-5), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
 _AFTER_ORBITS = (512.0, 50, 1e-3)
@@ -69,7 +69,7 @@ class CodeSearch:
     def __call__(self, number: int, flag: Flag, report: Report) -> Candidate:
         """Run restart `number`; the flag stops it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
-        if self.init is None and number % 3 == 2 and self.d < _MANY_DIMENSIONS:
+        if self.init is None and number % 3 == 2 and self.d < _TOO_MANY_FOR_ORBITS:
             best = self._best_symmetric(number, generator, flag, report)
         else:
             best = self._best_start(number, generator, flag)
@@ -104,7 +104,7 @@ class CodeSearch:
             annealed = Candidate(self.init.copy(), 0.0, starts=1)
             self._anneal(annealed, _AFTER_MOVE[0], flag)
             return max(unchanged, annealed, key=lambda code: code.score)
-        in_many = self.d >= _MANY_DIMENSIONS
+        in_many = self._takes_many_starts(number)
         schedules = _SCHEDULES_IN_MANY if in_many else _SCHEDULES
         kinds: tuple[str, ...] = _KINDS_IN_MANY if in_many else QUICK_KINDS
         if isinstance(self.init, str):
@@ -121,6 +121,10 @@ class CodeSearch:
             if flag[0]:
                 break
         return best
+
+    def _takes_many_starts(self, number: int) -> bool:
+        """Whether a restart has most of its work in starts; up to nine dimensions these alternate with long walks."""
+        return self.d >= _MANY_DIMENSIONS and (number % 3 == 0 or self.d >= _TOO_MANY_FOR_ORBITS)
 
     def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
         """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it."""
