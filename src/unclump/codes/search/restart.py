@@ -46,6 +46,7 @@ _REACH, _STEPS, _ROUNDS = 1.25, 100, 4
 _MARGINS = (3e-3, 3e-6)  # of a polish that may move on to a better code nearby, and of one that stays
 _WORTH_POLISHING = 0.997  # of the best angle: polishing gains less than the rest
 _SCREENED = 0.9999  # of the best angle, where a sharper anneal precedes the polish, which then gains little
+_STARTS_A_SCREENING = 32  # so many starts, one of which is annealed more sharply
 _SAME = 1e-7  # radians between two angles at which the sharper anneal ends for the same code
 # Operations per polish step: fewer than an anneal; after every move; once per restart, when time is up or not.
 _QUICK, CHEAP, _BRIEF, _AFFORDABLE = 5e6, 1e8, 1e9, 2e10
@@ -109,18 +110,33 @@ class CodeSearch:
         kinds: tuple[str, ...] = _KINDS_IN_MANY if in_many else QUICK_KINDS
         if isinstance(self.init, str):
             kinds = (self.init,)
-        best = Candidate(np.empty((0, 0)), -1.0)
         count = starts_in_many_dimensions(self.n, self.d) if in_many else effort(self.n, self.d, number).starts
+        trials: list[Candidate] = []
         for index in range(count):
             turn = index + number * count
             kind, schedule = kinds[turn % len(kinds)], schedules[turn // len(kinds) % len(schedules)]
-            trial = self.start(kind, schedule, generator, flag)
-            best.starts += 1
-            if trial.score > best.score:
-                best.points, best.score = trial.points, trial.score
+            trials.append(self.start(kind, schedule, generator, flag))
             if flag[0]:
                 break
+        best = self._best_sharpened(trials, flag)
+        best.starts = len(trials)
         return best
+
+    def _best_sharpened(self, trials: list[Candidate], flag: Flag) -> Candidate:
+        """The best of the most promising after a sharper anneal, by which codes of many contacts gain more."""
+        most = 1 + len(trials) // _STARTS_A_SCREENING
+        promising = sorted(trials, key=lambda code: code.score, reverse=True)[:most]
+        for code in promising if most > 1 else []:
+            self._sharpen(code, _SCREENING, flag)
+        return max(promising, key=lambda code: code.score)
+
+    def _sharpen(self, code: Candidate, schedule: tuple[float, float, int, float], flag: Flag) -> float:
+        """Anneal with higher sharpness, and take the result if it is better; return its angle."""
+        points = code.points.copy()
+        angle = angle_of_squared_chord(anneal(points, *schedule, estimate_spacing(self.n, self.d), flag))
+        if angle > code.score:
+            code.points, code.score = points, angle
+        return angle
 
     def _takes_many_starts(self, number: int) -> bool:
         """Whether a restart has most of its work in starts; up to nine dimensions these alternate with long walks."""
@@ -159,10 +175,7 @@ class CodeSearch:
         spacing = estimate_spacing(self.n, self.d)
         if best.screened is None:
             best.screened = angle_of_squared_chord(anneal(best.points.copy(), *_SCREENING, spacing, flag))
-        points = trial.points.copy()
-        screened = angle_of_squared_chord(anneal(points, *_SCREENING, spacing, flag))
-        if screened > trial.score:
-            trial.points, trial.score = points, screened
+        screened = self._sharpen(trial, _SCREENING, flag)
         return trial.score > _SCREENED * best.score and abs(screened - best.screened) > _SAME
 
     def _best_symmetric(self, number: int, generator: np.random.Generator, flag: Flag, report: Report) -> Candidate:
@@ -221,11 +234,8 @@ class CodeSearch:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
         if self._polish_cost() < CHEAP:
             self._polish(code, flag, rounds)
-            return
-        sharper = code.points.copy()
-        angle = angle_of_squared_chord(anneal(sharper, *_SHARPER, estimate_spacing(self.n, self.d), flag))
-        if angle > code.score:
-            code.points, code.score = sharper, angle
+        else:
+            self._sharpen(code, _SHARPER, flag)
 
     def _polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
         square = smallest_squared_chord(code.points)
