@@ -70,6 +70,8 @@ def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
             if (content.pop("kind"), content.pop("format")) != (_KIND, _FORMAT):
                 raise FileError("was saved by another version of unclump; measure the table again")
             return _decode(content, types)
+        except FileError:
+            raise
         except _DAMAGE as error:
             raise FileError("expected what `unclump measure --save` wrote, got another or a damaged file") from error
 
