@@ -58,15 +58,9 @@ def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
     if rows is None:
         nearest = nearest_angles(x)
     else:
-        neighbours = nearest_in_table(
-            Rows(x),
-            torch.arange(len(x)),
-            rows,
-            k=min(NEIGHBOURS, len(x) - 1),
-            dtype=full_dtype(x.dtype),
-            progress=progress,
-        )
-        nearest = angle(*(project(x[index].double()) for index in (rows, neighbours[:, 0])))
+        table, all_rows, k = Rows(x), torch.arange(len(x)), min(NEIGHBOURS, len(x) - 1)
+        neighbours = nearest_in_table(table, all_rows, rows, k=k, dtype=full_dtype(x.dtype), progress=progress)
+        nearest = angle(table.directions(rows), table.directions(neighbours[:, 0]))
     return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), variance, neighbours)
 
 

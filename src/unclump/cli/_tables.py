@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 from tqdm import tqdm
@@ -17,6 +16,7 @@ from unclump._text import sanitise
 from unclump.cli._stages import shows_progress
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load, read_shards
+from unclump.tables.rows import without
 from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
@@ -64,8 +64,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
     """
     table = load_table(args.file, args, at_least=at_least)
     bad = bad_rows(table, progress=shows_progress(args))
-    directed = torch.ones(len(table.points), dtype=torch.bool)
-    directed[[row.row for row in bad]] = False
+    directed = without(len(table.points), [row.row for row in bad])
     # The library would warn of rows of zeros; the note says it, with their names.
     warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     not_finite = [row for row in bad if row.fault != "zero"]

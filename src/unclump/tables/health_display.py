@@ -12,6 +12,7 @@ from unclump.geometry.uniform_law import UniformLaw
 from unclump.tables.groups import Group, not_all_equal
 from unclump.tables.health_json import as_dict
 from unclump.tables.health_text import listed_groups, measures
+from unclump.tables.rows import without
 
 if TYPE_CHECKING:
     import pandas
@@ -51,8 +52,7 @@ def as_frame(health: "Health") -> "pandas.DataFrame":
 
 def rows_as_frame(health: "Health") -> "pandas.DataFrame":
     """One row for each row of the table; NaN where a row has no direction, or is not in the sample."""
-    directed = np.ones(health.n, dtype=bool)
-    directed[[bad.row for bad in health.bad_rows]] = False
+    directed = without(health.n, [bad.row for bad in health.bad_rows]).numpy()
     measured = np.flatnonzero(directed) if health.sampled is None else health.sampled.numpy()
     columns: dict[str, Any] = {} if health.names is None else {"name": list(health.names)}
     columns |= {

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
-from unclump.ops.project import project
 from unclump.tables.groups import Group, groups_of_labels, renumber
 from unclump.tables.neighbours import neighbours
 from unclump.tables.rows import BLOCK, Rows
@@ -103,10 +102,8 @@ def of_sample(
     """Conclude from the neighbours of sampled rows; near duplicates are those found by hashes and in the sample."""
     n, m = len(numbers), len(sample.numbers)
     index = sample.neighbours[:, :k]
-    x = project(rows.take(sample.numbers).double())
-    angles = torch.stack(
-        [angle(x, project(rows.take(column).double())) for column in index[:, :_MEASURED].unbind(dim=1)], dim=1
-    )
+    x = rows.directions(sample.numbers)
+    angles = rows.angles_to(x, index[:, :_MEASURED])
     nearest_angles, cone = angles.amin(dim=1), _angles_to_mean(x, mean)
     pairs, pair_angles = _near_pairs(rows, numbers, sample, angles, within)
     clumps = _join(pairs, pair_angles, equal)
@@ -148,7 +145,7 @@ def _near_pairs(
     near_rows = sample.numbers.unsqueeze(1).expand_as(near)[near]
     pairs, found = [torch.stack([near_rows, sample.neighbours[:, : angles.shape[1]][near]], dim=1)], [angles[near]]
     for some in torch.split(numbers[candidates(sample.hashes)], max(1, BLOCK // rows.d)):
-        between = angle(*(project(rows.take(side).double()) for side in some.unbind(dim=1)))
+        between = angle(*map(rows.directions, some.unbind(dim=1)))
         pairs.append(some[between <= within])
         found.append(between[between <= within])
     return torch.cat(pairs), torch.cat(found)

@@ -3,10 +3,12 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Float64, Int
 from torch import Tensor
 
 from unclump.distributed.ranks import Alone
+from unclump.geometry.sphere import angle
+from unclump.ops.project import project
 from unclump.tables.files._table import faulty_rows
 
 BLOCK = 2**21  # numbers of a block
@@ -75,10 +77,18 @@ class Rows:
         # Every row is on one rank, so that its bytes are added to zeros: exact, and for dtypes that cannot be added.
         return self.ranks.sum(rows.view(torch.uint8)).view(self.dtype)
 
+    def directions(self, numbers: Int[Tensor, " m"]) -> Float64[Tensor, "m d"]:
+        """The directions of the rows of these numbers, which have one, in double precision; on all ranks."""
+        return project(self.take(numbers).double())
+
+    def angles_to(self, x: Float64[Tensor, "m d"], index: Int[Tensor, "m k"]) -> Float64[Tensor, "m k"]:
+        """The angles from directions to the rows of these numbers, k for each."""
+        return torch.stack([angle(x, self.directions(column)) for column in index.unbind(dim=1)], dim=1)
+
     def take_directed(self, numbers: Int[Tensor, " a"]) -> tuple[Float[Tensor, "b d"], Int[Tensor, " b"]]:
         """Those of these rows that have a direction, and their numbers."""
         rows = self.take(numbers)
-        good = without(len(rows), faulty_rows(rows))
+        good = without(len(rows), [row for row, _ in faulty_rows(rows)])
         return rows[good], numbers[good]
 
 
@@ -88,8 +98,8 @@ def evenly(n: int, count: int) -> Int[Tensor, " m"]:
     return torch.arange(count) * n // count
 
 
-def without(n: int, faults: list[tuple[int, str]]) -> Bool[Tensor, " {n}"]:
-    """Which of n rows have no fault."""
+def without(n: int, bad: Sequence[int]) -> Bool[Tensor, " {n}"]:
+    """The mask of n rows that leaves these out."""
     good = torch.ones(n, dtype=torch.bool)
-    good[[row for row, _ in faults]] = False
+    good[list(bad)] = False
     return good

@@ -19,7 +19,6 @@ from tqdm import tqdm
 
 from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
-from unclump.ops.project import project
 from unclump.tables.rows import BLOCK, Rows
 from unclump.tables.skewness import skewness_of
 
@@ -79,10 +78,10 @@ def nearest_in_table(
 
     A block of rows is in memory at a time, beside the chosen ones and their neighbours.
     """
-    search = SampledSearch(project(rows.take(chosen).double()).to(device, dtype), chosen, k)
+    search = SampledSearch(rows.directions(chosen).to(device, dtype), chosen, k)
     with tqdm(total=len(numbers), desc="neighbours", unit="row", disable=not progress, leave=False) as bar:
         for some in torch.split(numbers, max(1, BLOCK // rows.d)):
-            search.add(project(rows.take(some).double()).to(dtype), some)
+            search.add(rows.directions(some).to(dtype), some)
             bar.update(len(some))
     return search.neighbours()
 

@@ -100,7 +100,7 @@ def survey(
             if bad := faulty_rows(block):
                 for row, fault in bad:
                     faults[start + row] = _FAULTS.index(fault)
-                good = without(len(block), bad)
+                good = without(len(block), [row for row, _ in bad])
                 block, here = block[good], here[good]
             if len(block) == 0:
                 continue
