@@ -32,7 +32,7 @@ _MEASURED = 3  # of a sampled row's nearest by single precision, how many are me
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """What the neighbours of rows tell.
+    """What the neighbours of rows tell, by the names that `Health` has for it.
 
     Attributes:
         nearest_angles: The angle of each row, or of each sampled row, to its nearest.
@@ -50,7 +50,7 @@ class Neighbourhood:
     nearest_angles: Float64[Tensor, " m"]
     min_angle: float
     cone_angle: float
-    clumps: list[Group]
+    clumps: tuple[Group, ...]
     occurrences: Float64[Tensor, " n"]
     hubness: float | None
     largest_hub: float
@@ -81,7 +81,7 @@ def of_all_rows(
         nearest_angles=found.nearest_angle,
         min_angle=found.nearest_angle.min().item(),
         cone_angle=_angles_to_mean(x, mean).mean().item(),
-        clumps=renumber(clumps, numbers),
+        clumps=tuple(renumber(clumps, numbers)),
         occurrences=occurrences,
         hubness=estimate_hubness(found.index, n)[0],
         largest_hub=outside.max().item() / n,
@@ -106,7 +106,7 @@ def of_sample(
     angles = rows.angles_to(x, index[:, :_MEASURED])
     nearest_angles, cone = angles.amin(dim=1), _angles_to_mean(x, mean)
     pairs, pair_angles = _near_pairs(rows, numbers, sample, angles, within)
-    clumps = _join(pairs, pair_angles, equal)
+    clumps = tuple(_join(pairs, pair_angles, equal))
     rows_in_clumps = torch.tensor([row for group in clumps for row in group.rows], dtype=torch.long)
     hubness, (low, high) = estimate_hubness(index, n)
     is_telling = high - low <= _TELLING
