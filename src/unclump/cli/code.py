@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump._atomic_write import replace_file
+from unclump._text import sanitise
 from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
@@ -53,8 +55,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find the code, write the requested files, print the summary."""
-    from unclump._text import sanitise
-
     _check_output(args.output)
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
@@ -119,8 +119,6 @@ def _check_output(path: Path | None) -> None:
 def _write_points(path: Path, code: "Code") -> None:
     """Write the points with all their digits: as an array, as CSV, or as JSON together with the summary."""
     import numpy as np
-
-    from unclump._atomic_write import replace_file
 
     points, buffer = code.points.numpy(), io.BytesIO()
     if path.suffix == ".npy":

@@ -1,10 +1,12 @@
 """`unclump measure FILE`: the health of a table of embeddings, compared with uniform points, and a verdict."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump._text import FileError, escape_unprintable, sanitise
 from unclump.cli._files import add_habits, add_input
 
 if TYPE_CHECKING:
@@ -71,11 +73,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, processes: "Processes") -> int:
-    import json
 
     import torch
 
-    from unclump._text import escape_unprintable
     from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
@@ -133,8 +133,6 @@ def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
 
 def _describe_parts(files: list[Path]) -> list[str]:
     """The line that says that several files are measured as one table; no line for a single file."""
-    from unclump._text import sanitise
-
     if len(files) == 1:
         return []
     first, last = sanitise(files[0]), sanitise(files[-1])
@@ -166,8 +164,7 @@ def _read_frequencies(path: Path | None, rows: int) -> "Float64[Tensor, ' n'] | 
     """One number for each row, from a file, if there is one."""
     import torch
 
-    from unclump._text import sanitise
-    from unclump.tables.files import FileError, read_row_lines
+    from unclump.tables.files import read_row_lines
 
     if path is None:
         return None
