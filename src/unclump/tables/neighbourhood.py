@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
-from unclump.tables.groups import Group, groups_of_labels, renumber
+from unclump.tables.groups import Group, connect, groups_of_labels, renumber
 from unclump.tables.neighbours import neighbours
 from unclump.tables.rows import BLOCK, Rows
 from unclump.tables.sampled_search import (
@@ -162,9 +160,7 @@ def _join(
         return []
     rows, compact = (torch.from_numpy(part) for part in np.unique(pairs.numpy(), return_inverse=True))
     compact = compact.view(-1, 2)
-    graph = coo_array((np.ones(len(pairs), dtype=bool), tuple(compact.mT.numpy())), shape=(len(rows), len(rows)))
-    labels = torch.from_numpy(connected_components(graph, directed=False)[1]).long()
     nearest = torch.full((len(rows),), math.inf, dtype=torch.float64)
     for side in compact.unbind(dim=1):
         nearest.scatter_reduce_(0, side, angles, "amin")
-    return renumber(groups_of_labels(labels, nearest), rows)
+    return renumber(groups_of_labels(connect(compact.mT, len(rows)), nearest), rows)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from tqdm import tqdm
 
@@ -19,6 +17,7 @@ from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle
 from unclump.ops.blocks import block_entries
 from unclump.ops.nearest import nearest, nearest_of_rows
+from unclump.tables.groups import connect
 
 _WIDE_UP_TO = 16  # dimensions: there neighbours are near, and double precision costs little
 _BLOCK = 2**22  # coordinates of neighbours that are measured at a time
@@ -120,16 +119,9 @@ class _Clumps:
     def labels(self, ranks: Alone) -> Int[Tensor, " n"]:
         """The clump of every point, by the joins of all ranks."""
         pairs = torch.cat([*self._pairs, torch.stack([torch.arange(len(self.x)), self._merged])], dim=1)
-        labels = self._components(pairs)
+        labels = connect(pairs, len(self.x))
         if ranks.size == 1:
             return labels
-        firsts = torch.zeros(ranks.size, len(labels), dtype=torch.long)  # of each point's clump, by each rank
-        firsts[ranks.rank] = torch.from_numpy(np.unique(labels.numpy(), return_index=True)[1])[labels]
-        firsts = ranks.sum(firsts)
-        return self._components(torch.stack([torch.arange(len(labels)).expand_as(firsts), firsts]).flatten(1))
-
-    def _components(self, pairs: Int[Tensor, "2 pairs"]) -> Int[Tensor, " n"]:
-        """A number for every point, the same for points that pairs connect."""
-        n, (first, second) = len(self.x), pairs.numpy()
-        graph = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
-        return torch.from_numpy(connected_components(graph, directed=False)[1]).long()
+        own = torch.from_numpy(np.unique(labels.numpy(), return_index=True)[1])[labels]
+        firsts = ranks.stack(own)  # the first point of each point's clump, by each rank
+        return connect(torch.stack([torch.arange(len(labels)).expand_as(firsts), firsts]).flatten(1), len(labels))

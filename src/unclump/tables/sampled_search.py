@@ -50,7 +50,7 @@ class SampledSearch:
     def merge(self, ranks: Alone) -> None:
         """Go on with what the searches of all ranks found, each in its own rows."""
         if ranks.size > 1:
-            index, r2 = (_of_all(part, ranks) for part in (self._index, self._r2))
+            index, r2 = (ranks.stack(part.cpu()).to(part.device).unbind() for part in (self._index, self._r2))
             self._index, self._r2 = index[0], r2[0]
             self._keep_nearest(torch.cat(index[1:], dim=1), torch.cat(r2[1:], dim=1))
 
@@ -84,13 +84,6 @@ def nearest_in_table(
             search.add(rows.directions(some).to(dtype), some)
             bar.update(len(some))
     return search.neighbours()
-
-
-def _of_all(part: Tensor, ranks: Alone) -> tuple[Tensor, ...]:
-    """What each rank has, of the same shape."""
-    parts = torch.zeros(ranks.size, *part.shape, dtype=part.dtype)
-    parts[ranks.rank] = part
-    return ranks.sum(parts).to(part.device).unbind()
 
 
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:
