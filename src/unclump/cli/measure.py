@@ -48,19 +48,16 @@ hub is among those of very many. Cone: how much all rows share one direction, by
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command, shards=True)
-    command.add_argument(
-        "--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas"
-    )
-    command.add_argument("--save", type=Path, metavar="FILE", help="save the result for unclump report --from")
-    command.add_argument(
-        "--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line"
-    )
+    add = command.add_argument
+    add("--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas")
+    add("--save", type=Path, metavar="FILE", help="save the result for unclump report --from")
+    add("--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line")
     size = command.add_mutually_exclusive_group()
     size.add_argument(
         "--exact", action="store_true", help="search for the neighbours of all rows, however many there are"
     )
     size.add_argument("--sample", type=int, metavar="N", help="search for the neighbours of N rows")
-    command.add_argument("--seed", type=int, default=0, help="random seed, for sampling and simulated p-values (0)")
+    add("--seed", type=int, default=0, help="random seed, for sampling and simulated p-values (0)")
     add_habits(command, quiet="no estimate of the time, no progress bar")
 
 

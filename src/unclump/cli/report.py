@@ -33,21 +33,12 @@ EXAMPLES = """examples:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command)
-    command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
-    command.add_argument(
-        "--from",
-        type=Path,
-        dest="saved",
-        metavar="SAVED",
-        help="result of measure --save for FILE",
-    )
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="PAGE", help="output file (FILE without its suffix + .report.html)"
-    )
-    command.add_argument(
-        "--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page"
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
+    add("--from", type=Path, dest="saved", metavar="SAVED", help="result of measure --save for FILE")
+    add("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE without its suffix + .report.html)")
+    add("--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page")
+    add(
         "--labels",
         type=Path,
         metavar="FILE",
@@ -55,13 +46,13 @@ def add_options(command: argparse.ArgumentParser) -> None:
         default=[],
         help="labels or numbers to colour the map by, one per line; may be repeated",
     )
-    command.add_argument(
+    add(
         "--layout",
         choices=("auto", "umap", "tsne", "pca"),
         default="auto",
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
-    command.add_argument("--seed", type=int, default=0, help="random seed, for samples of pairs and rows (0)")
+    add("--seed", type=int, default=0, help="random seed, for samples of pairs and rows (0)")
     add_habits(command, quiet="no estimate of the time, no progress bar, and do not print the output path")
 
 
