@@ -32,7 +32,6 @@ _BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its for
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
 _ENCODED = {"bad_rows", "nearest_angles", "occurrences", "spectrum", "sampled"}  # in a form of their own
-_ANGLES = "angle"  # in the names of attributes that are angles
 
 
 def save(path: str | os.PathLike[str], health: "Health") -> None:
@@ -186,7 +185,7 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "uniformity": health.isotropic.uniformity(),
         },
         "sampled_rows": None if health.sampled is None else len(health.sampled),
-        "intervals": {name: list(interval) for name, interval in _in_degrees(health.intervals).items()},
+        "intervals": dict(_in_degrees(name, interval) for name, interval in health.intervals.items()),
         "tests": {name: {"statistic": test.statistic, "pvalue": test.pvalue} for name, test in health.tests.items()},
         "verdict": {
             "kind": health.verdict.kind,
@@ -211,11 +210,7 @@ def _group_as_dict(group: Group, names: Sequence[str] | None) -> dict[str, Any]:
     }
 
 
-def _in_degrees(intervals: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Rename intervals of angles and convert them to degrees."""
-    return {
-        f"{name}_degrees" if _ANGLES in name else name: (math.degrees(low), math.degrees(high))
-        if _ANGLES in name
-        else (low, high)
-        for name, (low, high) in intervals.items()
-    }
+def _in_degrees(name: str, interval: tuple[float, float]) -> tuple[str, list[float]]:
+    """The name and the ends of an interval; of an angle in degrees."""
+    is_angle = "angle" in name
+    return (f"{name}_degrees", list(map(math.degrees, interval))) if is_angle else (name, list(interval))
