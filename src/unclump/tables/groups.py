@@ -53,5 +53,5 @@ def extent(groups: list[Group]) -> tuple[int, int]:
 
 
 def renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> list[Group]:
-    """Map the places of rows in groups to these numbers."""
+    """Replace positions in groups by the numbers of the rows at these positions."""
     return [Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups]

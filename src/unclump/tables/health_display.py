@@ -23,7 +23,7 @@ _MAX_GROUPS = 3  # listed
 
 
 def as_frame(health: "Health") -> "pandas.DataFrame":
-    """One row for each measure, angles in degrees: of the table, of uniform points, and its interval, if sampled."""
+    """One row per measure, angles in degrees: its value, that of uniform points, and its interval if sampled."""
     content = as_dict(health)
     hubness, norms = content["hubness"], content["norms"]
     values = {key: value for key, value in content.items() if isinstance(value, float) and key != "near_degrees"} | {
@@ -67,7 +67,7 @@ def rows_as_frame(health: "Health") -> "pandas.DataFrame":
 
 
 def as_html(health: "Health") -> str:
-    """The measures beside those of uniform points, a histogram of nearest angles, the largest groups, the verdict."""
+    """The measures next to those of uniform points, a histogram of nearest angles, the largest groups, the verdict."""
     heading, *rows = measures(health)
     parts = [note(f"verdict: {health.verdict}")]
     parts.append(full_grid(heading, [(name, value, other.partition("  ")[0]) for name, value, other in rows]))

@@ -16,7 +16,7 @@ _MAX_ROWS = 8  # listed of each group, and of rows without a direction
 
 
 def measures(health: "Health") -> list[tuple[str, str, str]]:
-    """The name of each measure, its value, and that of uniform points with a remark; a heading is the first."""
+    """The name of each measure, its value, and that of uniform points with a remark; the first row is a heading."""
     law, usage = health.uniform, "frequency" if health.has_frequencies else "row order"
     return [
         ("", "this table", "uniform points"),
@@ -47,7 +47,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
 
 
 def as_text(health: "Health") -> str:
-    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
+    """Format the measures next to those of uniform points, the rows to look at, and the verdict."""
     rows = measures(health)
     width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
     nearly_equal = not_all_equal(health.clumps, health.duplicates)  # those of equal rows alone are listed above
@@ -120,7 +120,7 @@ def _join(labels: list[str], total: int) -> str:
 
 
 def _format_sample(health: "Health") -> list[str]:
-    """Say which measures are of a sample, with their intervals."""
+    """The intervals of measures of sampled rows."""
     if health.sampled is None:
         return []
     intervals = [
@@ -136,7 +136,7 @@ def _number(value: float) -> str:
 
 
 def _format_structure(health: "Health") -> list[str]:
-    """Say beside faults what is none; the verdict on a healthy table says it itself."""
+    """The structure of a table with faults; the verdict on a healthy table contains it already."""
     if health.verdict.is_healthy or not health.verdict.structure:
         return []
     return [f"structure, which is no fault: {'; '.join(health.verdict.structure)}"]
