@@ -1,4 +1,4 @@
-"""What the commands that read or write tables share."""
+"""Reading and writing of tables, for all commands."""
 
 import argparse
 import os
@@ -65,7 +65,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
     table = load_table(args.file, args, at_least=at_least)
     bad = bad_rows(table, progress=shows_progress(args))
     directed = without(len(table.points), [row.row for row in bad])
-    # The library would warn of rows of zeros; the note says it, with their names.
+    # The note below replaces the library's warning about rows of zeros, and has their names.
     warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     not_finite = [row for row in bad if row.fault != "zero"]
     if not_finite:
@@ -81,7 +81,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
 
 
 def notes_on(table: Table) -> list[str]:
-    """What a user should know of how the file was read."""
+    """Remarks for the user on how the file was read."""
     return [] if table.source is None else list(table.source.notes)
 
 
@@ -119,7 +119,7 @@ def check_output(output: Path, table: Table, *, in_place: bool) -> str:
 
 @contextmanager
 def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Table]:
-    """The table whose rows a map takes to others as they are written, a block at a time, under a progress bar."""
+    """The table, with its rows mapped block by block as they are written, under a progress bar."""
     with tqdm(total=len(table.points), disable=not progress, unit="row", unit_scale=True) as bar:
 
         def convert(rows: Tensor) -> Tensor:
