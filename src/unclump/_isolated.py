@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any, BinaryIO
+from typing import Any
 
 _BLOCK = 2**24  # bytes read at once
 _MAX_OBJECTS = 10_000  # in an HDF5 file
@@ -132,16 +132,10 @@ def _write(output: str, shape: tuple[int, int], dtype: Any, blocks: Iterator[Any
     import numpy as np
 
     with open(output, "xb") as file:
-        _write_header(file, shape, np.dtype(dtype))
+        header = {"descr": np.lib.format.dtype_to_descr(np.dtype(dtype)), "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
         for block in blocks:
             file.write(np.ascontiguousarray(block).data)
-
-
-def _write_header(file: BinaryIO, shape: tuple[int, int], dtype: Any) -> None:
-    import numpy as np
-
-    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
-    np.lib.format.write_array_header_1_0(file, header)
 
 
 COMMANDS: dict[str, Callable[..., dict[str, Any]]] = {

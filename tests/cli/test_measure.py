@@ -329,6 +329,9 @@ def test_files_that_were_not_saved_by_us_are_refused_in_one_line(planted, tmp_pa
         (tmp_path / "bad").write_text(text)
         with pytest.raises(FileError, match=r"^[^\n]*bad: [^\n]+$"):
             Health.load(tmp_path / "bad")
+    (tmp_path / "bad").write_text(json.dumps(saved | {"format": 1}))
+    with pytest.raises(FileError, match="saved by another version of unclump; measure the table again"):
+        Health.load(tmp_path / "bad")
 
 
 def test_what_takes_long_is_announced_before_it_begins(tmp_path, points, monkeypatch, capsys):

@@ -14,11 +14,11 @@ from unclump.tables.commands import Paths
 from unclump.tables.comparison import AS_IT_IS, Compared
 from unclump.tables.comparison_advice import recommend, verdict
 from unclump.tables.comparison_figures import (
-    Bootstrap,
     Changed,
     JudgedPairs,
     Labels,
     Retrieval,
+    bootstrap,
     estimate,
     skewness,
 )
@@ -119,8 +119,8 @@ def test_paired_intervals_cover():
     for _ in range(400):
         before = source.random(150) < 0.5
         after = before ^ (source.random(150) < np.where(before, 0.1, 0.3))  # 0.5 becomes 0.6
-        boot = Bootstrap(150, seed=int(source.integers(2**31)))
-        draws = [boot.draws(figure.value, scores.astype(float)) for scores in (before, after)]
+        seed = int(source.integers(2**31))
+        draws = [bootstrap(figure.value, scores.astype(float), seed=seed) for scores in (before, after)]
         _, low, high = estimate(draws[1] - draws[0])
         covered += low <= 0.1 <= high
         _, wide_low, wide_high = estimate(draws[1] - draws[0], 10)
@@ -133,7 +133,7 @@ def test_pairing_makes_intervals_of_the_difference_shorter():
     before = source.random(200)
     after = before + 0.01 * source.random(200)
     figure = Labels(np.zeros(200, int))
-    draws = [Bootstrap(200, seed=0).draws(figure.value, scores) for scores in (before, after)]
+    draws = [bootstrap(figure.value, scores, seed=0) for scores in (before, after)]
     change, low, high = estimate(draws[1] - draws[0])
     assert high - low < 0.1 * (estimate(draws[0])[2] - estimate(draws[0])[1])
     assert low < change < high

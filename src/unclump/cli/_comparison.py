@@ -17,17 +17,17 @@ from unclump.tables.plan import make_plan
 from unclump.tables.rows import Rows
 from unclump.tables.sampled_search import nearest_in_table
 
-_MAX_ROWS = 60_000  # in larger tables, neighbours are those of a sample: as many rows as take seconds, at most
+_MAX_ROWS = 60_000  # in larger tables, only the neighbours of a sample are searched for
 _SAMPLED_ROWS = 10_000
 _BLOCK = 2**18  # entries converted to double precision at a time
-_AT_BOUND = 0.99  # of the bound: rounding to the dtype may turn a row a little less
+_AT_BOUND = 0.99  # of the bound: rounding to the dtype may rotate a row slightly less
 NEIGHBOURS = 10
 OVERLAP_ROWS = 2000
 
 
 @dataclass(frozen=True)
 class State:
-    """Measures of a table; angles in degrees. Of a large table, with the neighbours of the rows that were sampled."""
+    """Measures of a table, angles in degrees; and the neighbours of sampled rows, if the table is large."""
 
     smallest: float
     median_nearest: float
@@ -42,7 +42,7 @@ class Change:
     largest_move: float
     mean_move: float
     overlap: float
-    at_bound: int | None = None  # rows that moved as far as they may
+    at_bound: int | None = None  # rows that moved as far as allowed
 
 
 def sample_rows(n: int, d: int) -> Int[Tensor, " m"] | None:
@@ -53,27 +53,21 @@ def sample_rows(n: int, d: int) -> Int[Tensor, " m"] | None:
 
 
 def measure_state(x: Float[Tensor, "n d"], *, progress: bool = False) -> State:
-    """Measure a table; the neighbours of a large one are searched for in one pass over it, under a bar."""
+    """Measure a table; for a large one, search for the neighbours of sampled rows in one pass, with a progress bar."""
     rows, neighbours, variance = sample_rows(*x.shape), None, spherical_variance(x)
     if rows is None:
         nearest = nearest_angles(x)
     else:
-        neighbours = nearest_in_table(
-            Rows(x),
-            torch.arange(len(x)),
-            rows,
-            k=min(NEIGHBOURS, len(x) - 1),
-            dtype=full_dtype(x.dtype),
-            progress=progress,
-        )
-        nearest = angle(*(project(x[index].double()) for index in (rows, neighbours[:, 0])))
+        table, all_rows, k = Rows(x), torch.arange(len(x)), min(NEIGHBOURS, len(x) - 1)
+        neighbours = nearest_in_table(table, all_rows, rows, k=k, dtype=full_dtype(x.dtype), progress=progress)
+        nearest = angle(table.directions(rows), table.directions(neighbours[:, 0]))
     return State(math.degrees(nearest.min()), math.degrees(nearest.quantile(0.5)), variance, neighbours)
 
 
 def measure_change(
     x: Float[Tensor, "n d"], y: Float[Tensor, "n d"], before: State, after: State, max_move: float | None = None
 ) -> Change:
-    """Measure the moves from `x` to `y`, which have these measures, of rows that could turn by `max_move` degrees."""
+    """Measure the moves from `x` to `y`, of rows that could rotate by at most `max_move` degrees."""
     size = max(1, _BLOCK // x.shape[1])
     blocks = zip(torch.split(x, size), torch.split(y, size), strict=True)
     moves = torch.cat([angle(project(old.double()), project(new.double())) for old, new in blocks])

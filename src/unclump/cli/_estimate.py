@@ -1,4 +1,4 @@
-"""What a long measurement will take, said before it begins."""
+"""The time and memory of a long measurement, announced before it begins."""
 
 import sys
 
@@ -10,9 +10,9 @@ _SILENT = 1e11  # multiplications of a few seconds, which are not announced
 def announce(
     n: int, d: int, *, advice: str = "", exact: bool = False, sample: int | None = None, processes: int = 1
 ) -> None:
-    """Say on stderr what measuring a table will take, if that is more than a few seconds.
+    """Print to stderr how long measuring a table will take, if that is more than a few seconds.
 
-    The advice follows if only a sample of the rows is searched: how to have another one, or all rows.
+    `advice`, on how to search more rows, is added if only a sample of the rows is searched.
     """
     plan = make_plan(n, d, exact=exact, sample=sample)
     if plan.searched * n * d < _SILENT:

@@ -16,13 +16,13 @@ from unclump.cli._tables import parse_number, translate_advice
 from unclump.tables.comparison_figures import Figure, JudgedPairs, Labels, Retrieval
 from unclump.tables.files import FileError, Table, bad_rows, load, read_lines, read_row_lines
 
-_FEWEST = 10  # pairs or queries without which an interval says nothing
+_FEWEST = 10  # pairs or queries: with fewer, an interval is meaningless
 _MOST_PAIRS, _MOST_QUERIES = 20_000, 2000  # more are sampled
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """A figure, the name of its file, how many of its items are not in the table, and that in words."""
+    """A figure, the name of its file, the number of its items that are not in the table, and a note on both."""
 
     figure: Figure
     source: str
@@ -48,7 +48,7 @@ def read_evidence(args: argparse.Namespace, table: Table, directed: Bool[Tensor,
 
 
 class _Rows:
-    """The rows of a table by name, or by number where it has no names; -1 for those that it does not have."""
+    """The rows of a table by name, or by number if it has no names; -1 for rows that it does not have."""
 
     def __init__(self, table: Table, numbers: Any) -> None:
         self.count, self.numbers = len(table.points), numbers.tolist()
@@ -120,7 +120,7 @@ def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evid
 
 
 def _fields(path: Path, count: int) -> Iterator[tuple[str, list[str]]]:
-    """The fields of every line, separated by tabs, and where it is; a hash and a space begin a comment."""
+    """The position and the fields of every line, separated by tabs; a hash and a space begin a comment."""
     for number, line in enumerate(read_lines(path), start=1):
         if line == "#" or line.startswith("# ") or not line.strip():
             continue

@@ -1,4 +1,4 @@
-"""Errors that mean that memory was short."""
+"""Recognition of errors due to lack of memory."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

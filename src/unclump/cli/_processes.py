@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from unclump._text import FileError
 from unclump.cli._memory import MESSAGE, is_out_of_memory
 
-# What torch says where another process has ended.
+# In the messages of torch if another process has ended.
 _LOST = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo")
 _Result = TypeVar("_Result")
 
@@ -27,11 +27,11 @@ class Processes:
         return self.rank == 0
 
     def share(self, count: int) -> slice:
-        """Which of so many items are those of this process, as many as others have or one fewer; the first has some."""
+        """The items of this process, of so many in all; shares differ by at most one, and the first is not empty."""
         return slice(-(-count * self.rank // self.size), -(-count * (self.rank + 1) // self.size))
 
     def each(self, thing: Any) -> list[Any]:
-        """What every process has."""
+        """The objects of all processes."""
         if self.size == 1:
             return [thing]
         import torch.distributed as dist
@@ -41,7 +41,7 @@ class Processes:
         return things
 
     def all_or_none(self, work: Callable[[], _Result]) -> _Result:
-        """The result of work that each does for itself; where it fails for one, all stop, with one message."""
+        """The result of work that every process does; if it fails on one, all stop, with a single message."""
         if self.size == 1:
             return work()
         result, message = None, None
@@ -62,12 +62,12 @@ class Processes:
 
 @contextmanager
 def join_processes() -> Iterator[Processes]:
-    """Connect the processes that torchrun started, unless they are; alone there is nothing to connect.
+    """Connect the processes that torchrun started, unless they are connected; does nothing for a single process.
 
-    What is wrong for all of them the first one says. A process that runs out of memory while the others wait for it
-    says so and ends; they cannot go on without it.
+    An error that all have in common is printed by the first one only. A process that runs out of memory while others
+    wait for it prints its own message; the others end without it.
     """
-    # Schedulers set the size for commands too that are not to wait for one another.
+    # Schedulers also set WORLD_SIZE for commands that do not belong together.
     size = int(os.environ.get("WORLD_SIZE", "1")) if "TORCHELASTIC_RUN_ID" in os.environ else 1
     if size == 1:
         yield Processes()

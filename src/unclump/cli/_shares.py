@@ -1,4 +1,4 @@
-"""The rows of a table that a process measures: all of them, or its share where several processes run the command."""
+"""The rows of a table that a process measures: all of them, or its share if several processes run the command."""
 
 import argparse
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ class Share:
     """Rows of a table.
 
     Attributes:
-        tables: What was read, one table for each shard; none where there are more processes than shards.
-        parts: The rows of this process, which follow one another; memory-mapped where their files are.
+        tables: The shards of this process, perhaps none.
+        parts: The rows of this process, as consecutive parts; memory-mapped if the format allows it.
         names: Their names, or None.
         total: The number of rows of all processes.
-        here: Which of all rows they are.
+        here: Their numbers among all rows.
     """
 
     tables: list[Table]
@@ -32,12 +32,12 @@ class Share:
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how the files were read, each note once."""
+        """Remarks for the user on how the files were read, without repetition."""
         return list(dict.fromkeys(note for table in self.tables for note in notes_on(table)))
 
 
 def read_share(args: argparse.Namespace, processes: Processes) -> Share:
-    """Read the shards of this process; of a single file, which all of them map, a part."""
+    """Read the shards of this process, or its part of a single file, which all processes map."""
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
     tables = processes.all_or_none(lambda: load_shards(files, args.tensor) if files else [])
     parts, names = _rows_of(tables, args, processes)
@@ -53,7 +53,7 @@ def read_share(args: argparse.Namespace, processes: Processes) -> Share:
 def _rows_of(
     tables: list[Table], args: argparse.Namespace, processes: Processes
 ) -> tuple[list[Float[Tensor, "_ d"]], Sequence[str] | None]:
-    """The rows of this process and their names; raise, on all of them, if their tables differ in kind."""
+    """The rows of this process and their names; all processes raise if their tables differ in kind."""
     found = processes.each((describe_rows(tables[0]), tables[0].points[:0].clone()) if tables else None)
     kinds = {rank: kind for rank, kind in enumerate(found) if kind is not None}
     first, (expected, no_points) = next(iter(kinds.items()))

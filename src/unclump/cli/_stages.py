@@ -1,4 +1,4 @@
-"""What a command is doing, as a line on the terminal where there is no bar yet: from before the first import on."""
+"""The stage of a command, shown on the terminal while there is no progress bar, even before the slow imports."""
 
 import argparse
 import sys
@@ -12,14 +12,14 @@ def shows_progress(args: argparse.Namespace) -> bool:
 class Stages:
     """Shows one stage after the other on the same line, which is erased at the end.
 
-    A progress bar begins at the same place and is longer, so that it takes the place of the line.
+    A progress bar begins at the same place and is longer, so it overwrites the line.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.progress, self._shown = shows_progress(args), ""
 
     def show(self, stage: str) -> None:
-        """Say what comes now."""
+        """Replace the line by the next stage."""
         if self.progress:
             sys.stderr.write(f"\r{stage:<{len(self._shown)}}")
             sys.stderr.flush()

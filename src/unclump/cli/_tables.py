@@ -1,4 +1,4 @@
-"""What the commands that read or write tables share."""
+"""Reading and writing of tables, for all commands."""
 
 import argparse
 import os
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from jaxtyping import Bool
 from torch import Tensor
 from tqdm import tqdm
@@ -17,6 +16,7 @@ from unclump._text import sanitise
 from unclump.cli._stages import shows_progress
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load, read_shards
+from unclump.tables.rows import without
 from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
@@ -64,9 +64,8 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
     """
     table = load_table(args.file, args, at_least=at_least)
     bad = bad_rows(table, progress=shows_progress(args))
-    directed = torch.ones(len(table.points), dtype=torch.bool)
-    directed[[row.row for row in bad]] = False
-    # The library would warn of rows of zeros; the note says it, with their names.
+    directed = without(len(table.points), [row.row for row in bad])
+    # The note below replaces the library's warning about rows of zeros, and has their names.
     warnings.filterwarnings("ignore", message="the table has nothing but zeros")
     not_finite = [row for row in bad if row.fault != "zero"]
     if not_finite:
@@ -82,7 +81,7 @@ def read_table(args: argparse.Namespace, *, at_least: int = 2) -> tuple[Table, B
 
 
 def notes_on(table: Table) -> list[str]:
-    """What a user should know of how the file was read."""
+    """Remarks for the user on how the file was read."""
     return [] if table.source is None else list(table.source.notes)
 
 
@@ -120,7 +119,7 @@ def check_output(output: Path, table: Table, *, in_place: bool) -> str:
 
 @contextmanager
 def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Table]:
-    """The table whose rows a map takes to others as they are written, a block at a time, under a progress bar."""
+    """The table, with its rows mapped block by block as they are written, under a progress bar."""
     with tqdm(total=len(table.points), disable=not progress, unit="row", unit_scale=True) as bar:
 
         def convert(rows: Tensor) -> Tensor:

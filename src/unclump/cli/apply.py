@@ -1,10 +1,11 @@
 """`unclump apply MAP FILE -o OUT`: apply a map to a table, or to the queries that are compared with it."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unclump._text import sanitise
+from unclump._text import FileError, sanitise
 from unclump.cli._files import add_input, add_output
 from unclump.cli._stages import shows_progress
 
@@ -35,8 +36,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the map and the table, apply, write."""
-    import json
-
     from unclump.cli._tables import check_output, mapped, read_table, resolve_output
     from unclump.tables.files import save
 
@@ -63,7 +62,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _load_map(args: argparse.Namespace) -> "Isotropy":
     """Load the map; raise if it stands where the table belongs."""
-    from unclump.tables.files import FileError
     from unclump.tables.transform import Isotropy
 
     try:

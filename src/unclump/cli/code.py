@@ -9,6 +9,8 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump._atomic_write import replace_file
+from unclump._text import sanitise
 from unclump.cli._stages import shows_progress
 
 if TYPE_CHECKING:
@@ -33,28 +35,25 @@ _PATIENCE = 2.0  # seconds of silence, where there is no terminal for a bar
 
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
-    command.add_argument("n", type=int, metavar="N", help="number of directions")
-    command.add_argument("d", type=int, metavar="D", help="number of dimensions")
-    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="write the directions: .npy, .csv or .json")
-    command.add_argument("--plot", type=Path, metavar="FILE", help="plot a globe (D = 3) or the angles to FILE")
-    command.add_argument("--fresh", action="store_true", help="search, even if a code is known")
-    command.add_argument("--improve", action="store_true", help="search, and keep the result if it beats the catalogue")
-    command.add_argument("--restarts", type=int, metavar="K", help="search from K starting points")
-    command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
-    command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for this long, and take the best")
-    command.add_argument(
-        "--init", metavar="HOW", help="start of the search: random, symmetric, antipodal, blocks, or a .npy file"
-    )
-    command.add_argument("--thomson", action="store_true", help="minimise the Coulomb energy instead")
-    command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are equivalent")
-    command.add_argument("--json", action="store_true", help="print JSON")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    add = command.add_argument
+    add("n", type=int, metavar="N", help="number of directions")
+    add("d", type=int, metavar="D", help="number of dimensions")
+    add("-o", "--output", type=Path, metavar="FILE", help="write the directions: .npy, .csv or .json")
+    add("--plot", type=Path, metavar="FILE", help="plot a globe (D = 3) or the angles to FILE")
+    add("--fresh", action="store_true", help="search, even if a code is known")
+    add("--improve", action="store_true", help="search, and keep the result if it beats the catalogue")
+    add("--restarts", type=int, metavar="K", help="search from K starting points")
+    add("--seed", type=int, default=0, help="seed of the search (0)")
+    add("--time-limit", type=float, metavar="SECONDS", help="search for this long, and take the best")
+    add("--init", metavar="HOW", help="start of the search: random, symmetric, antipodal, blocks, or a .npy file")
+    add("--thomson", action="store_true", help="minimise the Coulomb energy instead")
+    add("--lines", action="store_true", help="lines through the origin: x and -x are equivalent")
+    add("--json", action="store_true", help="print JSON")
+    add("--quiet", action="store_true", help="no progress bar")
 
 
 def run(args: argparse.Namespace) -> None:
     """Find the code, write the requested files, print the summary."""
-    from unclump._text import sanitise
-
     _check_output(args.output)
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
@@ -119,8 +118,6 @@ def _check_output(path: Path | None) -> None:
 def _write_points(path: Path, code: "Code") -> None:
     """Write the points with all their digits: as an array, as CSV, or as JSON together with the summary."""
     import numpy as np
-
-    from unclump._atomic_write import replace_file
 
     points, buffer = code.points.numpy(), io.BytesIO()
     if path.suffix == ".npy":

@@ -1,6 +1,7 @@
 """`unclump fit FILE -o MAP`: find one map that makes a table isotropic, for the table and for its queries."""
 
 import argparse
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,8 +45,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the table, validate everything, fit, write the map."""
-    import json
-
     from unclump.cli._tables import read_table
     from unclump.tables.transform_files import check_map_target
 

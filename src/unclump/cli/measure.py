@@ -1,10 +1,12 @@
 """`unclump measure FILE`: the health of a table of embeddings, compared with uniform points, and a verdict."""
 
 import argparse
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump._text import FileError, escape_unprintable, sanitise
 from unclump.cli._files import add_habits, add_input
 
 if TYPE_CHECKING:
@@ -46,19 +48,16 @@ hub is among those of very many. Cone: how much all rows share one direction, by
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command, shards=True)
-    command.add_argument(
-        "--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas"
-    )
-    command.add_argument("--save", type=Path, metavar="FILE", help="save the result for unclump report --from")
-    command.add_argument(
-        "--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line"
-    )
+    add = command.add_argument
+    add("--fail-on", metavar="FAULTS", help="exit with code 1 if one of these faults is found, separated by commas")
+    add("--save", type=Path, metavar="FILE", help="save the result for unclump report --from")
+    add("--frequencies", type=Path, metavar="FILE", help="how often each row is used, one number per line")
     size = command.add_mutually_exclusive_group()
     size.add_argument(
         "--exact", action="store_true", help="search for the neighbours of all rows, however many there are"
     )
     size.add_argument("--sample", type=int, metavar="N", help="search for the neighbours of N rows")
-    command.add_argument("--seed", type=int, default=0, help="random seed, for sampling and simulated p-values (0)")
+    add("--seed", type=int, default=0, help="random seed, for sampling and simulated p-values (0)")
     add_habits(command, quiet="no estimate of the time, no progress bar")
 
 
@@ -71,11 +70,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, processes: "Processes") -> int:
-    import json
 
     import torch
 
-    from unclump._text import escape_unprintable
     from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._shares import read_share
@@ -133,8 +130,6 @@ def _check_target(args: argparse.Namespace, processes: "Processes") -> None:
 
 def _describe_parts(files: list[Path]) -> list[str]:
     """The line that says that several files are measured as one table; no line for a single file."""
-    from unclump._text import sanitise
-
     if len(files) == 1:
         return []
     first, last = sanitise(files[0]), sanitise(files[-1])
@@ -166,8 +161,7 @@ def _read_frequencies(path: Path | None, rows: int) -> "Float64[Tensor, ' n'] | 
     """One number for each row, from a file, if there is one."""
     import torch
 
-    from unclump._text import sanitise
-    from unclump.tables.files import FileError, read_row_lines
+    from unclump.tables.files import read_row_lines
 
     if path is None:
         return None

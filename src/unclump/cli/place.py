@@ -137,12 +137,11 @@ def _nearest_distances(old: "Tensor", added: "Tensor", *, progress: bool) -> tup
 
     from unclump._precision import full_dtype
     from unclump.geometry.sphere import angle
-    from unclump.ops.project import project
     from unclump.tables.rows import Rows
     from unclump.tables.sampled_search import nearest_in_table
 
     rows = Rows([old, added])
     all_rows, new = torch.arange(len(rows)), torch.arange(len(old), len(rows))
     found = nearest_in_table(rows, all_rows, new, k=1, dtype=full_dtype(old.dtype), progress=progress)[:, 0]
-    nearest = angle(*(project(rows.take(numbers).double()) for numbers in (new, found)))
+    nearest = angle(rows.directions(new), rows.directions(found))
     return math.degrees(nearest.min()), math.degrees(nearest.max())

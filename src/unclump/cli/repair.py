@@ -2,11 +2,12 @@
 
 import argparse
 import itertools
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unclump._text import sanitise
+from unclump._text import FileError, sanitise
 from unclump.cli._files import add_input
 from unclump.cli._stages import shows_progress
 
@@ -56,8 +57,6 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, validate everything, compare, write what is recommended, print."""
-    import json
-
     from unclump._checks import check_count
     from unclump.cli._evidence import read_evidence
     from unclump.cli._tables import check_output, paths_of, read_table
@@ -111,8 +110,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _check_distinct(outputs: list[Path]) -> None:
     """Raise if two outputs are one file."""
-    from unclump.tables.files import FileError
-
     for first, second in itertools.combinations(outputs, 2):
         if first.resolve() == second.resolve() or (first.exists() and second.exists() and first.samefile(second)):
             raise FileError(f"{sanitise(second)}: is named for two outputs; write each to a file of its own")

@@ -2,11 +2,14 @@
 
 import argparse
 import itertools
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unclump._atomic_write import replace_file
+from unclump._text import FileError, sanitise
 from unclump.cli._files import add_habits, add_input
 from unclump.cli._stages import shows_progress
 
@@ -30,21 +33,12 @@ EXAMPLES = """examples:
 def add_options(command: argparse.ArgumentParser) -> None:
     """Add the options."""
     add_input(command)
-    command.add_argument("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
-    command.add_argument(
-        "--from",
-        type=Path,
-        dest="saved",
-        metavar="SAVED",
-        help="result of measure --save for FILE",
-    )
-    command.add_argument(
-        "-o", "--output", type=Path, metavar="PAGE", help="output file (FILE without its suffix + .report.html)"
-    )
-    command.add_argument(
-        "--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page"
-    )
-    command.add_argument(
+    add = command.add_argument
+    add("other", type=Path, nargs="?", metavar="OTHER", help="the same rows after a change")
+    add("--from", type=Path, dest="saved", metavar="SAVED", help="result of measure --save for FILE")
+    add("-o", "--output", type=Path, metavar="PAGE", help="output file (FILE without its suffix + .report.html)")
+    add("--comparison", type=Path, metavar="FILE", help="result of repair --save for FILE, to show on the page")
+    add(
         "--labels",
         type=Path,
         metavar="FILE",
@@ -52,23 +46,20 @@ def add_options(command: argparse.ArgumentParser) -> None:
         default=[],
         help="labels or numbers to colour the map by, one per line; may be repeated",
     )
-    command.add_argument(
+    add(
         "--layout",
         choices=("auto", "umap", "tsne", "pca"),
         default="auto",
         help="the map: UMAP, t-SNE or principal axes; auto is the first of these that is installed (auto)",
     )
-    command.add_argument("--seed", type=int, default=0, help="random seed, for samples of pairs and rows (0)")
+    add("--seed", type=int, default=0, help="random seed, for samples of pairs and rows (0)")
     add_habits(command, quiet="no estimate of the time, no progress bar, and do not print the output path")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, measure, write the page, print its path."""
-    import json
-
     import torch
 
-    from unclump._text import sanitise
     from unclump.cli._estimate import announce
     from unclump.cli._options import resolve_device
     from unclump.cli._tables import load_table, paths_of
@@ -104,7 +95,7 @@ def run(args: argparse.Namespace) -> None:
         methods=methods,
         labels=labels,
         layout=args.layout,
-        command=_command(args, inputs, output),
+        command=_command(args, inputs),
         **habits,
     )
     write_page(output, page)
@@ -122,7 +113,6 @@ def run(args: argparse.Namespace) -> None:
 
 def _notes(path: Path, table: "Table", count: int) -> list[str]:
     """What a user should know of how a file was read; of two files each note names its own."""
-    from unclump._text import sanitise
     from unclump.cli._tables import notes_on
 
     return [note if count == 1 else f"{sanitise(path)}: {note}" for note in notes_on(table)]
@@ -130,7 +120,6 @@ def _notes(path: Path, table: "Table", count: int) -> list[str]:
 
 def _check_page(output: Path) -> None:
     """Raise if the page cannot be written, or would replace anything but a page, before any work is done."""
-    from unclump.tables.files import FileError
     from unclump.tables.files._validation import check_file_target, prefix_errors
 
     with prefix_errors(output):
@@ -141,7 +130,7 @@ def _check_page(output: Path) -> None:
 
 def _check_not_source(output: Path, tables: "Sequence[Table]") -> None:
     """Raise if the page would replace a table that was read, whatever it is called."""
-    from unclump.tables.files import FileError, is_source_file
+    from unclump.tables.files import is_source_file
     from unclump.tables.files._validation import prefix_errors
 
     with prefix_errors(output):
@@ -164,30 +153,26 @@ def _read_columns(paths: "Sequence[Path]", n: int) -> dict[str, list[str]]:
 
 def write_page(output: Path, page: str) -> None:
     """Replace a page once the new one is complete."""
-    from unclump._atomic_write import replace_file
     from unclump.tables.files._validation import prefix_errors
 
     with prefix_errors(output), replace_file(output) as file:
         file.write(page.encode("utf-8"))
 
 
-def _command(args: argparse.Namespace, inputs: list[Path], output: Path) -> str:
+def _command(args: argparse.Namespace, inputs: list[Path]) -> str:
     """Return the command line to print on the page, with file names but no folders of this machine."""
     words = ["unclump", "report", *(path.resolve().name for path in inputs)]
-    if args.output is not None:
-        words += ["-o", output.name]
-    if args.tensor is not None:
-        words += ["--tensor", args.tensor]
-    if args.names is not None:
-        words += ["--names", args.names.name]
-    if args.saved is not None:
-        words += ["--from", args.saved.name]
-    if args.comparison is not None:
-        words += ["--comparison", args.comparison.name]
-    for path in args.labels:
-        words += ["--labels", path.name]
-    if args.layout != "auto":
-        words += ["--layout", args.layout]
-    if args.seed:
-        words += ["--seed", str(args.seed)]
+    options = [
+        ("-o", args.output),
+        ("--tensor", args.tensor),
+        ("--names", args.names),
+        ("--from", args.saved),
+        ("--comparison", args.comparison),
+        *(("--labels", path) for path in args.labels),
+        ("--layout", args.layout if args.layout != "auto" else None),
+        ("--seed", args.seed or None),
+    ]
+    for flag, value in options:
+        if value is not None:
+            words += [flag, value.name if isinstance(value, Path) else str(value)]
     return shlex.join(words)

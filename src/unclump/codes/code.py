@@ -19,7 +19,7 @@ from unclump.codes.constructions.exact import exact_code, exact_subset
 from unclump.codes.constructions.lines import exact_lines
 from unclump.codes.search.solver import Solution, minimal_energy, solve
 from unclump.codes.symmetry import Symmetry, symmetry
-from unclump.codes.verify import Contacts, contacts, minimal_angle
+from unclump.codes.verify import Contacts, contacts
 from unclump.kernels import Kernel
 
 if TYPE_CHECKING:
@@ -148,64 +148,49 @@ def spherical_code(
     check_count("d", d, at_least=2)
     init = init.detach().cpu().numpy() if isinstance(init, Tensor) else init
     options = {"restarts": restarts, "seed": seed, "time_limit": time_limit, "init": init, "progress": progress}
-    if antipodal:
-        if kernel is not None:
-            raise ValueError("expected no kernel for lines (antipodal=True), got one; lines have no energies yet")
-        must_search = restarts is not None or time_limit is not None or init is not None
-        return _line_code(n, d, options, fresh=fresh, from_catalogue=not must_search)
+    bounds, exact_codes = (best_line_bound, exact_lines) if antipodal else (best_bound, exact_code)
     if kernel is not None:
+        if antipodal:
+            raise ValueError("expected no kernel for lines (antipodal=True), got one; lines have no energies yet")
         lowest = minimal_energy(n, d, kernel, **options)  # type: ignore[arg-type]
         source = f"least energy of {kernel!r}, {_describe_search(lowest)}"
         return _make_code(lowest.points, best_bound(n, d), source, energy=lowest.energy)
+    if not fresh and (exact := exact_codes(n, d)) is not None:
+        is_large = n > _MAX_VERIFIED
+        angle = math.acos(exact.cosine) if is_large else catalogue.angle_of(exact.points, antipodal=antipodal)
+        bound = Bound(angle, exact.proof) if exact.proof else bounds(n, d)
+        points = torch.from_numpy(exact.points)
+        return Code(points, angle, bound.angle, bound.name, exact.proof, exact.name, antipodal=antipodal)
     must_search = fresh or restarts is not None or time_limit is not None or init is not None
-    if not fresh and (exact := exact_code(n, d)) is not None:
-        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(exact.points)
-        bound = Bound(angle, exact.proof) if exact.proof else best_bound(n, d)
-        return Code(torch.from_numpy(exact.points), angle, bound.angle, bound.name, exact.proof, exact.name)
-    if not must_search and (entry := catalogue.look_up(n, d)) is not None:
-        recorded = Bound(entry.record.bound, entry.record.bound_name)
-        bound = min(recorded, Bound(three_point(n, d), "Bachoc and Vallentin"), key=lambda bound: bound.angle)
-        return _make_code(entry.points, bound, f"catalogue: {entry.record.command}")
-    bound = best_bound(n, d)
-    solution, source = search(n, d, target=bound.angle, **options)
-    return _make_code(solution.points, bound, source)
-
-
-def _line_code(n: int, d: int, options: dict[str, Any], *, fresh: bool, from_catalogue: bool) -> Code:
-    """Lines in closed form, from the catalogue, or by search."""
-    if not fresh and (exact := exact_lines(n, d)) is not None:
-        angle = math.acos(exact.cosine) if n > _MAX_VERIFIED else minimal_angle(_both_directions(exact.points))
-        proof = exact.proof
-        return Code(torch.from_numpy(exact.points), angle, angle, proof, proof, exact.name, antipodal=True)
-    if not fresh and from_catalogue and (entry := catalogue.look_up(n, d, antipodal=True)) is not None:
-        points, source = entry.points, f"catalogue: {entry.record.command}"
+    if not must_search and (entry := catalogue.look_up(n, d, antipodal=antipodal)) is not None:
         bound = Bound(entry.record.bound, entry.record.bound_name)
-    else:
-        bound = best_line_bound(n, d)
-        solution = solve(n, d, target=bound.angle, antipodal=True, **options)
-        points, source = solution.points, _describe_search(solution)
-    angle = minimal_angle(_both_directions(points))
-    proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
-    return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, antipodal=True)
+        if not antipodal:
+            bound = min(bound, Bound(three_point(n, d), "Bachoc and Vallentin"), key=lambda bound: bound.angle)
+        return _make_code(entry.points, bound, f"catalogue: {entry.record.command}", antipodal=antipodal)
+    bound = bounds(n, d)
+    solution, source = search(n, d, target=bound.angle, antipodal=antipodal, **options)
+    return _make_code(solution.points, bound, source, antipodal=antipodal)
 
 
 def _both_directions(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
     return np.concatenate([x, -x])
 
 
-def search(n: int, d: int, **options: Any) -> tuple[Solution, str]:
+def search(n: int, d: int, *, antipodal: bool = False, **options: Any) -> tuple[Solution, str]:
     """The solution of `solve` and its source; if a subset of a larger closed-form code is better, improve that one."""
-    solution, subset = solve(n, d, **options), exact_subset(n, d)
+    solution, subset = solve(n, d, antipodal=antipodal, **options), None if antipodal else exact_subset(n, d)
     if subset is None or math.acos(subset.cosine) <= solution.angle + _BOUND_TOLERANCE:
         return solution, _describe_search(solution)
     improved = solve(n, d, **{**options, "init": subset.points, "restarts": 1, "time_limit": None})
     return improved, f"{subset.name}; {_describe_search(improved)}"
 
 
-def _make_code(points: Float[np.ndarray, "n d"], bound: Bound, source: str, energy: float | None = None) -> Code:
-    angle = minimal_angle(points)
+def _make_code(
+    points: Float[np.ndarray, "n d"], bound: Bound, source: str, *, energy: float | None = None, antipodal: bool = False
+) -> Code:
+    angle = catalogue.angle_of(points, antipodal=antipodal)
     proof = f"meets the bound of {bound.name}" if angle >= bound.angle - _BOUND_TOLERANCE else ""
-    return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, energy)
+    return Code(torch.from_numpy(points), angle, bound.angle, bound.name, proof, source, energy, antipodal)
 
 
 def _describe_search(run: Solution) -> str:

@@ -127,6 +127,10 @@ class Alone:
         """The rows of all ranks."""
         return x
 
+    def stack(self, x: Tensor) -> Tensor:
+        """The tensors of all ranks, which have the same shape, stacked."""
+        return x.unsqueeze(0)
+
     def columns(self, x: Tensor) -> Tensor:
         """The columns of all ranks, along the last dimension."""
         return x if self.size == 1 else self.rows(x.movedim(-1, 0)).movedim(0, -1)
@@ -169,7 +173,7 @@ class Ranks(Alone):
         self.group, self.device = group, x.device
         self.rank, self.size = dist.get_rank(group), dist.get_world_size(group)
         common = zlib.crc32(repr((x.shape[1], x.dtype, *same)).encode())
-        gathered = self._all_gather(torch.tensor([len(x), common], device=x.device)).tolist()
+        gathered = self.stack(torch.tensor([len(x), common], device=x.device)).tolist()
         self.counts = [count for count, _ in gathered]
         different = [rank for rank, (_, theirs) in enumerate(gathered) if theirs != gathered[0][1]]
         if different:
@@ -180,8 +184,7 @@ class Ranks(Alone):
             )
         self.before = sum(self.counts[: self.rank])
 
-    def _all_gather(self, x: Tensor) -> Tensor:
-        """Stack the tensors of all ranks, which have the same shape."""
+    def stack(self, x: Tensor) -> Tensor:
         parts = [torch.empty_like(x) for _ in range(self.size)]
         dist.all_gather(parts, x.contiguous(), group=self.group)
         return torch.stack(parts)
@@ -204,7 +207,7 @@ class Ranks(Alone):
     def rows(self, x: Tensor) -> Tensor:
         most = max(self.counts)
         padded = torch.cat([x.detach(), x.new_zeros(most - len(x), *x.shape[1:])])
-        gathered = self._all_gather(padded)
+        gathered = self.stack(padded)
         others = [part[:count] for part, count in zip(gathered, self.counts, strict=True)]
         return torch.cat([*others[: self.rank], x, *others[self.rank + 1 :]])
 
@@ -250,7 +253,7 @@ class Ranks(Alone):
         order = numbers.argsort(stable=True)  # a fixed order of sums
         ends = torch.tensor(self.counts, device=values.device).cumsum(0)
         leaving = torch.bincount(torch.searchsorted(ends, numbers, right=True), minlength=self.size)
-        arriving = self._all_gather(leaving)[:, self.rank].tolist()
+        arriving = self.stack(leaving)[:, self.rank].tolist()
         received = [self._exchange_rows(table[order], leaving.tolist(), arriving) for table in (values, numbers)]
         return add_rows(gradient, received[1] - self.before, received[0])
 

@@ -9,11 +9,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from unclump.distributed.ranks import Alone
+from unclump.geometry.random_spectra import marchenko_pastur, quantiles
 from unclump.geometry.sphere import angle, angle_of
 from unclump.measures.angles import singular_values
 from unclump.measures.pair_chords import pair_chords
 
-_NODES = 4096
 _MAX_GATHERED = 2**22  # entries of gathered rows in memory at once
 
 
@@ -65,11 +65,8 @@ def shares_of(singular: Float[Tensor, " m"], d: int) -> Float[np.ndarray, " {d}"
 def uniform_spectrum(n: int, d: int) -> Float[np.ndarray, " d"]:
     r"""The `spectrum_shares` expected of n uniform directions in d dimensions, largest first.
 
-    With c = d / n, the eigenvalues :math:`\lambda` of :math:`(d/n) \, x^\top x` follow the law of Marchenko and Pastur,
-
-    .. math:: \frac{\sqrt{(b - \lambda)(\lambda - a)}}{2 \pi c \lambda}, \quad a, b = (1 \mp \sqrt c)^2,
-
-    and a fraction 1 - 1/c of them is zero if c > 1. The shares are the quantiles at 1 - (i - 1/2) / d, normalised.
+    The i-th of the m = min(n, d) nonzero shares is the quantile at 1 - (i - 1/2) / m of the law of Marchenko and Pastur
+    (`unclump.geometry.random_spectra`), normalised.
 
     References:
         Marchenko and Pastur. Distribution of eigenvalues for some sets of random matrices. 1967.
@@ -79,14 +76,9 @@ def uniform_spectrum(n: int, d: int) -> Float[np.ndarray, " d"]:
         >>> uniform_spectrum(10**9, 4).round(4)  # many points use all dimensions equally
         array([0.25, 0.25, 0.25, 0.25])
     """
-    c = d / n
-    t = (np.arange(_NODES) + 0.5) * math.pi / _NODES  # lambda = 1 + c - 2 sqrt(c) cos t has no singular ends
-    eigenvalues = 1 + c - 2 * math.sqrt(c) * np.cos(t)
-    weights = 2 * np.sin(t) ** 2 / (math.pi * eigenvalues)  # the density times d lambda / d t
-    cdf = max(0.0, 1 - 1 / c) + np.cumsum(weights) * math.pi / _NODES - weights * math.pi / (2 * _NODES)
-    levels = 1 - (np.arange(d) + 0.5) / d
-    quantiles = np.interp(levels, cdf, eigenvalues, left=0.0 if c > 1 else None)
-    shares: Float[np.ndarray, " d"] = quantiles / quantiles.sum()
+    count = min(n, d)
+    spectrum = quantiles(1 - (np.arange(count) + 0.5) / count, marchenko_pastur(n, d))
+    shares: Float[np.ndarray, " d"] = np.pad(spectrum / spectrum.sum(), (0, d - count))
     return shares
 
 

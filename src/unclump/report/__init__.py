@@ -83,10 +83,10 @@ def report(
     comparison = [] if other is None else [comparison_section(compare(tables[0], tables[1], generator, device))]
     shown = build_map(tables, labels, layout=layout, generator=generator, device=device, progress=progress)
     suffixes = [""] if other is None else [f", {title.lower()}" for title in table_titles(len(tables))]
-    numbered = list(enumerate(zip(tables, suffixes, strict=True)))
-    hubs = [hub_section(view, suffix) for _, (view, suffix) in numbered]
-    groups = [group_section(view, number, suffix) for number, (view, suffix) in numbered]
-    bad_rows = [bad_row_section(view, suffix) for _, (view, suffix) in numbered]
+    views = list(zip(tables, suffixes, strict=True))
+    hubs = [hub_section(view, suffix) for view, suffix in views]
+    groups = [group_section(view, number, suffix) for number, (view, suffix) in enumerate(views)]
+    bad_rows = [bad_row_section(view, suffix) for view, suffix in views]
     charts, healths = chart_sections(tables), [view.health for view in tables]
     sections = [
         verdict_section(tables),

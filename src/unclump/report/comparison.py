@@ -13,7 +13,7 @@ from unclump.report.charts import move_chart
 from unclump.report.components import render_figures, render_section, render_table, render_tiles
 from unclump.report.table_view import TableView
 from unclump.report.text import format_count, format_degrees
-from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.rows import BLOCK
 from unclump.tables.sampled_search import nearest_in_table
 
 _NEIGHBOURS = 10
@@ -51,11 +51,12 @@ def compare(
     rows = before.rows[torch.isin(before.rows, after.rows)]
     if len(rows) < 2:
         raise ValueError(f"expected at least 2 rows with a direction in both tables, got {len(rows)}")
-    step = max(1, BLOCK // before.points.shape[1])
-    moves = torch.cat([angle(before.directions(some), after.directions(some)) for some in torch.split(rows, step)])
+    old, new = before.table, after.table
+    some_rows = torch.split(rows, max(1, BLOCK // old.d))
+    moves = torch.cat([angle(old.directions(some), new.directions(some)) for some in some_rows])
     k = min(_NEIGHBOURS, len(rows) - 1)
     sampled = rows[torch.randperm(len(rows), generator=generator)[:_SAMPLE].sort().values]
-    near = [nearest_in_table(Rows(view.points), rows, sampled, k=k, device=device) for view in (before, after)]
+    near = [nearest_in_table(table, rows, sampled, k=k, device=device) for table in (old, new)]
     return Comparison(before, after, rows, moves, share_kept(*near), k, len(sampled))
 
 

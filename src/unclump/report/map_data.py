@@ -51,7 +51,7 @@ def build_map(
     seed = int(torch.randint(2**31, (), generator=generator))
     near = [find_neighbours(view, rows, k=NEIGHBOURS, device=device, progress=progress) for view in tables]
     layouts = lay_out(
-        [view.directions(rows[view.locate(rows)[0]]).float() for view in tables], layout=layout, seed=seed
+        [view.table.directions(rows[view.locate(rows)[0]]).float() for view in tables], layout=layout, seed=seed
     )
     # Neighbours that are not on the map are named after those that are.
     others = torch.unique(torch.cat([lists.rows.flatten() for lists in near]))

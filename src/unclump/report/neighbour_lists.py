@@ -6,9 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from unclump.geometry.sphere import angle
 from unclump.report.table_view import TableView
-from unclump.tables.rows import BLOCK, Rows
+from unclump.tables.rows import BLOCK
 from unclump.tables.sampled_search import nearest_in_table
 
 
@@ -33,10 +32,9 @@ def find_neighbours(
     """Search the whole table for the k nearest others of `rows`."""
     present, _ = view.locate(rows)
     rows, k = rows[present], min(k, len(view.rows) - 1)
-    index = nearest_in_table(Rows(view.points), view.rows, rows, k=k, device=device, progress=progress)
+    index = nearest_in_table(view.table, view.rows, rows, k=k, device=device, progress=progress)
     angles = torch.empty(index.shape, dtype=torch.float64)
-    for some in torch.split(torch.arange(len(rows)), max(1, BLOCK // view.points.shape[1])):
-        here = view.directions(rows[some])
-        angles[some] = torch.stack([angle(here, view.directions(near)) for near in index[some].unbind(dim=1)], dim=1)
+    for some in torch.split(torch.arange(len(rows)), max(1, BLOCK // view.table.d)):
+        angles[some] = view.table.angles_to(view.table.directions(rows[some]), index[some])
     angles, order = angles.sort(dim=1, stable=True)
     return NeighbourLists(present, index.gather(1, order), angles)

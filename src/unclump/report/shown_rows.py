@@ -32,7 +32,7 @@ def _row_limit(tables: Sequence[TableView], n: int) -> int:
     """How many rows fit into the page and into the time."""
     name_bytes = _mean_name_bytes(tables[0])
     fits = int(_MAX_BYTES / (len(tables) * _ROW_BYTES + name_bytes))
-    in_time = int(_MAX_PRODUCTS / sum(len(view.rows) * view.points.shape[1] for view in tables))
+    in_time = int(_MAX_PRODUCTS / sum(len(view.rows) * view.table.d for view in tables))
     if n <= min(MAX_ROWS, fits, in_time):
         return n
     # A sample's neighbours are mostly other rows, whose names the page needs as well.

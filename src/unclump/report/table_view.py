@@ -8,18 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
 
 from unclump.figures.data import pair_angles
 from unclump.geometry.sphere import angle
-from unclump.ops.project import project
 from unclump.report.text import render_name
 from unclump.tables.commands import Paths, better_path
 from unclump.tables.files import Table
 from unclump.tables.health import Health, health
-from unclump.tables.rows import Rows
+from unclump.tables.rows import Rows, without
 from unclump.tables.sampled_search import nearest_in_table
 
 _MAX_GROUPS, _MAX_HUBS = 25, 10  # listed
@@ -35,7 +34,7 @@ class TableView:
         paths: The files of commands on it, without folders.
         health: What was measured.
         rows: The numbers of the rows that have a direction.
-        points: The whole table, which may be a memory map.
+        table: All of its rows, which may be a memory map.
         norms: Of the rows that have a direction.
         pair_angles: The angles of all pairs, or of a random sample.
     """
@@ -43,7 +42,7 @@ class TableView:
     paths: Paths
     health: Health
     rows: Int[Tensor, " n"]
-    points: Float[Tensor, "m d"]
+    table: Rows
     norms: Float[Tensor, " n"]
     pair_angles: Float[np.ndarray, " k"]
 
@@ -67,10 +66,6 @@ class TableView:
         present = (self.rows[places] == rows).nonzero().flatten()
         return present, places[present]
 
-    def directions(self, rows: Int[Tensor, " m"]) -> Float64[Tensor, "m d"]:
-        """The directions of these rows, which have one, by number."""
-        return project(self.points[rows].double())
-
     @property
     def has_all_pairs(self) -> bool:
         """Whether `pair_angles` holds every pair rather than a sample."""
@@ -82,8 +77,8 @@ class TableView:
         first = self.health.nearest_angles.argsort(stable=True)[:_CLOSEST_CANDIDATES]
         candidates = (self.rows if self.health.sampled is None else self.health.sampled)[first]
         # Single precision cannot separate near-duplicates.
-        nearest = nearest_in_table(Rows(self.points), self.rows, candidates, k=1, dtype=torch.float64)[:, 0]
-        angles = angle(self.directions(candidates), self.directions(nearest)).tolist()
+        nearest = nearest_in_table(self.table, self.rows, candidates, k=1, dtype=torch.float64)[:, 0]
+        angles = angle(*map(self.table.directions, (candidates, nearest))).tolist()
         pairs: list[tuple[int, int, float]] = []
         used: set[int] = set()
         for i, j, pair_angle in sorted(
@@ -124,14 +119,13 @@ def measure_table(
     """Measure the health of a table, unless it was measured before, and the angles of its pairs."""
     points = table.points.detach().cpu()
     measured = measured or health(points, names=table.names, generator=generator, device=device, progress=progress)
-    has_direction = torch.ones(len(points), dtype=torch.bool)
-    has_direction[[bad.row for bad in measured.bad_rows]] = False
-    rows = has_direction.nonzero().flatten()
-    norms = torch.cat([vector_norm(block.double(), dim=1) for _, block in Rows(points).blocks()])[rows]
-    n, d = len(rows), points.shape[1]
+    every = Rows(points)
+    rows = without(len(points), [bad.row for bad in measured.bad_rows]).nonzero().flatten()
+    norms = torch.cat([vector_norm(block.double(), dim=1) for _, block in every.blocks()])[rows]
+    n, d = len(rows), every.d
     limit = min(_MAX_PAIRS, _MAX_VALUES // d)
-    angles = pair_angles(lambda some: project(points[rows[some]].double()), n, d, limit=limit, generator=generator)
-    return TableView(_paths(table), measured, rows, points, norms, angles)
+    angles = pair_angles(lambda some: every.directions(rows[some]), n, d, limit=limit, generator=generator)
+    return TableView(_paths(table), measured, rows, every, norms, angles)
 
 
 def _paths(table: Table) -> Paths:

@@ -1,4 +1,4 @@
-"""Command lines to copy into a shell: what FILE and OUT are, and how FILE is read."""
+"""The files of command lines to copy into a shell."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +35,13 @@ class Paths:
         return Paths(self.out, out, self.tensor if is_same_format else None, self.names)
 
     def without_folders(self) -> "Paths":
-        """The same with file names alone, for a reader elsewhere."""
+        """The same with file names only, for a reader on another machine."""
         names = None if self.names is None else Path(self.names.name)
         return Paths(Path(_named(self.file).name), Path(self.out.name), self.tensor, names)
 
 
 def better_path(file: Path, format_name: str) -> Path:
-    """Where a better table goes: beside the file, in its format, or as `.npz` if that is only read.
+    """The path for an improved table: beside the file, in its format, or as `.npz` if that format is read-only.
 
     Example:
         >>> print(better_path(Path("words.csv"), "csv"), better_path(Path("words.txt.gz"), "gzip"))
@@ -55,5 +55,5 @@ def better_path(file: Path, format_name: str) -> Path:
 
 
 def _named(file: Path) -> Path:
-    """The path by a name, which `.` and `..` are not."""
+    """The path with a file name, which `.` and `..` lack."""
     return file.resolve() if file.name in ("", "..") else file

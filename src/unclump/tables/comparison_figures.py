@@ -1,8 +1,8 @@
-"""The owner's own figure of a table: judged pairs, queries with relevant rows, or labels; and its paired bootstrap.
+"""The owner's own figure of merit of a table: judged pairs, queries with relevant rows, or labels; and its bootstrap.
 
-A figure is a function (`value`) of one score per item (`score` of a pair, a query or a row), so that items can be drawn
-again; higher is better. It is within `bounds`. `rows` are those of the table without which it cannot be computed, and
-`restrict` is the same figure of a table of some rows alone, in ascending order.
+A figure is a function (`value`) of one score per item (`score` of a pair, a query or a row), so that items can be
+resampled; higher is better. Its range is `bounds`. It cannot be computed without the rows `rows`; `restrict` gives the
+same figure for a table that has only some rows, in ascending order.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from unclump.tables.skewness import skewness_of
 
 Values = npt.NDArray[np.float64]
 _RESAMPLES = 500
-_CHUNK = 2**21  # entries that are drawn at a time
+_CHUNK = 2**21  # items drawn at a time
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Changed:
     Attributes:
         points: Its rows.
         near: The nearest other rows of each, nearest first.
-        map_queries: What the repair makes of queries: nothing, where rows are moved one by one.
+        map_queries: How the repair maps queries; the identity if it moves rows one by one.
     """
 
     points: Float[Tensor, "n d"]
@@ -108,7 +108,7 @@ class Retrieval:
 
 @dataclass(frozen=True)
 class Labels:
-    """The share of rows that most of their k nearest others have the label of; the nearer decide between equals."""
+    """The share of rows whose label most of their k nearest others have; ties go to the nearest."""
 
     label: Int[np.ndarray, " n"]
 
@@ -136,32 +136,28 @@ Figure = JudgedPairs | Retrieval | Labels
 
 
 def skewness(counts: Values, items: Int[np.ndarray, "b m"]) -> Values:
-    """Of how often rows are among the nearest of others: the hubness of a table."""
+    """The skewness of how often rows are among the nearest of others, which is the hubness of a table."""
     drawn = counts[items]
     return np.asarray(skewness_of(*((drawn**power).mean(axis=1) for power in (1, 2, 3))))
 
 
-class Bootstrap:
-    """Draws of items with replacement: the same ones for the same seed, so that differences of methods are paired."""
+def bootstrap(value: Callable[[Values, Any], Values], scores: Values, *, seed: int) -> Values:
+    """The figure of all items, then that of items drawn with replacement, many times.
 
-    def __init__(self, items: int, *, seed: int) -> None:
-        self.items, self.seed = items, seed
-
-    def draws(self, value: Callable[[Values, Any], Values], scores: Values) -> Values:
-        """The figure of all items, then that of each draw."""
-        source = np.random.default_rng(self.seed)
-        some = max(1, _CHUNK // self.items)
-        values = [value(scores, np.arange(self.items)[None])]
-        for start in range(0, _RESAMPLES, some):
-            size = (min(some, _RESAMPLES - start), self.items)
-            values.append(value(scores, source.integers(self.items, size=size)))
-        return np.concatenate(values)
+    The draws are the same for the same number of items and seed, so that differences of methods are paired.
+    """
+    source, items = np.random.default_rng(seed), len(scores)
+    some = max(1, _CHUNK // items)
+    values = [value(scores, np.arange(items)[None])]
+    for start in range(0, _RESAMPLES, some):
+        values.append(value(scores, source.integers(items, size=(min(some, _RESAMPLES - start), items))))
+    return np.concatenate(values)
 
 
 def estimate(draws: Values, count: int = 1) -> tuple[float, float, float]:
-    """The value of all items, and an interval: as many deviations over draws as `count` intervals need together.
+    """The value of all items and its interval, one of `count` that hold together with a probability of 95 % or more.
 
-    They hold all at once with a probability of about 95 % or more, by Bonferroni's inequality.
+    By Bonferroni's inequality, from the standard deviation of the draws.
     """
     value, margin = float(draws[0]), float(norm.ppf(1 - 0.025 / count)) * float(draws[1:].std())
     return value, value - margin, value + margin

@@ -1,4 +1,4 @@
-"""Repairs of a table side by side: what each does to neighbours, hubs and the owner's own figure, and what to do."""
+"""Repairs of a table side by side: their effect on neighbours, hubs and the owner's figure, and a recommendation."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +16,7 @@ from unclump.ops.project import project
 from unclump.tables.commands import Paths
 from unclump.tables.comparison import AS_IT_IS, Column, Compared, Comparison, OwnFigure
 from unclump.tables.comparison_advice import explain_faults, recommend, verdict
-from unclump.tables.comparison_figures import Bootstrap, Changed, Figure, Values, estimate, skewness
+from unclump.tables.comparison_figures import Changed, Figure, Values, bootstrap, estimate, skewness
 from unclump.tables.comparison_methods import Fits, Map, candidates
 from unclump.tables.verdict import is_hub
 
@@ -42,18 +42,18 @@ def compare(
 ) -> Comparison:
     """Try the methods of `candidates` on a table.
 
-    Maps are fitted on the whole table; they are compared, and rows are moved, on a sample of a large one, the same for
-    all, which has every row that the owner's figure needs.
+    Maps are fitted on the whole table. Methods are compared, and rows moved, on a sample of a large table, which is the
+    same for all methods and contains every row that the owner's figure needs.
 
     Args:
         fits: The table, whose rows are finite and not zero, and the seed of all draws.
         paths: The files of the commands.
-        rows: How many rows the file has, with those of zeros; None for those of `fits`.
+        rows: The number of rows in the file, including rows of zeros; None for that of `fits`.
         figure: What the owner measures the table by.
         source: The name of the file of that figure.
-        left_out: How many items of it are not in the table.
+        left_out: The number of its items that are not in the table.
         by_index: Whether rows are only looked up by index, and may move one by one; otherwise no move is recommended.
-        sample: How many rows are compared.
+        sample: The number of rows to compare.
         progress: Show a bar on stderr.
     """
     x, seed = fits.x, fits.seed
@@ -99,7 +99,7 @@ def _unchanged(x: Tensor) -> Tensor:
 
 
 class _Judge:
-    """Measures of a table after each method, beside the table as it is, which is measured first."""
+    """Measures a table after each method; the table as it is comes first, as the reference."""
 
     def __init__(self, start: Float[Tensor, "n d"], figure: Figure | None, count: int, seed: int) -> None:
         self.figure, self.k = figure, min(NEIGHBOURS, len(start) - 1)
@@ -116,11 +116,11 @@ class _Judge:
         directed = points[points.any(dim=1)]  # a row that is the mean, as that of unknown words may be, becomes zero
         values = {"overlap": overlap, "rank": effective_rank(directed), "seconds": seconds}
         counts = np.bincount(near.flatten().numpy(), minlength=self.rows).astype(np.float64)
-        draws = {"hubness": Bootstrap(self.rows, seed=self.seed).draws(skewness, counts)}
+        draws = {"hubness": bootstrap(skewness, counts, seed=self.seed)}
         if self.figure is not None:
             scores = self.figure.score(Changed(points, near, map_queries))
             self.items = len(scores)
-            draws["figure"] = Bootstrap(self.items, seed=self.seed).draws(self.figure.value, scores)
+            draws["figure"] = bootstrap(self.figure.value, scores, seed=self.seed)
         is_start = not self._start
         if is_start:
             self.starts_with_hub = is_hub(float(counts.max()) / self.rows, self.k, self.rows)
@@ -145,7 +145,7 @@ def _notes(compared: int, rows: int, *, by_index: bool, has_figure: bool) -> Ite
 
 
 def _slow_moves(compared: Sequence[Compared], larger: float) -> Iterator[str]:
-    """Say what moves of a table that is so many times larger than the sample will take, if that is long."""
+    """The time that moves take on a table that is so many times larger than the sample, if that is long."""
     for method in compared:
         minutes = method.values["seconds"] * larger / 60
         if method.kind == "move" and minutes > _LONG:

@@ -1,4 +1,4 @@
-"""The rows of a table that several ranks share, with their names and frequencies; of one process, its own."""
+"""The rows of a table with their names and frequencies, gathered from all ranks that share it."""
 
 import zlib
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _ARRAYS = (Tensor, np.ndarray)
 
 
 def are_parts(points: Any) -> bool:
-    """Whether points are a list of tensors or arrays, whose rows follow one another."""
+    """Whether points are a list of tensors or arrays: consecutive parts of one table."""
     return isinstance(points, list | tuple) and len(points) > 0 and all(isinstance(p, _ARRAYS) for p in points)
 
 
 def gather_rows(
     parts: Sequence[Tensor], gather: Gather, exact: bool, sample: int | None, generator: torch.Generator
 ) -> Rows:
-    """The rows of this process, in one part or several, and those that it shares the table with."""
+    """The rows of this process, in one part or several, and the ranks that share the table."""
     here = [rows_here(part, gather) for part in parts]
     parts, group = [part.detach().cpu() for part, _, _ in here], here[0][1]
     for part in parts:
@@ -34,8 +34,8 @@ def gather_rows(
         raise ValueError(f"expected parts of one dimension and dtype, got {kinds[0]} and {kinds[1]}")
     rows = Rows(parts)
     if group is not None:
-        state = zlib.crc32(generator.get_state().numpy().tobytes())  # of the draws, which all must share
-        size = parts[0].new_zeros(1, rows.d).expand(rows.count, rows.d)  # of all parts, without a copy of them
+        state = zlib.crc32(generator.get_state().numpy().tobytes())  # all ranks must draw the same sample
+        size = parts[0].new_zeros(1, rows.d).expand(rows.count, rows.d)  # the shape of all parts, without copying them
         rows = Rows(parts, Ranks(size, group, "health", exact, sample, state))
     if len(rows) < 2:
         where = "in all parts" if group is None else "on all ranks"
@@ -44,7 +44,7 @@ def gather_rows(
 
 
 def gather_names(names: Sequence[str] | None, rows: Rows) -> Sequence[str] | None:
-    """The names of all rows, if there are any."""
+    """The names of all rows; None if some rows have none."""
     count = None if names is None else len(names)
     if any(rows.ranks.any(count not in (None, rows.count))):
         raise ValueError(f"expected {rows.count} names, one for each row, got {count}")
@@ -57,7 +57,7 @@ def gather_names(names: Sequence[str] | None, rows: Rows) -> Sequence[str] | Non
 def gather_frequencies(
     frequencies: Float[Tensor, " n"] | Float[np.ndarray, " n"] | None, rows: Rows
 ) -> Float64[Tensor, " m"] | None:
-    """The frequencies of all rows, or None where none are given."""
+    """The frequencies of all rows; None if no rank has any."""
     if not any(rows.ranks.any(frequencies is not None)):
         return None
     n = rows.count

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 
@@ -19,6 +22,12 @@ class Group:
 
     rows: tuple[int, ...]
     angle: float
+
+
+def connect(pairs: Int[Tensor, "2 pairs"], n: int) -> Int[Tensor, " n"]:
+    """A label for each of n rows, the same for rows that pairs connect."""
+    graph = coo_array((np.ones(pairs.shape[1], dtype=bool), tuple(pairs.numpy())), shape=(n, n))
+    return torch.from_numpy(connected_components(graph, directed=False)[1]).long()
 
 
 def groups_of_labels(labels: Int[Tensor, " n"], nearest: Float[Tensor, " n"]) -> list[Group]:
@@ -44,5 +53,5 @@ def extent(groups: list[Group]) -> tuple[int, int]:
 
 
 def renumber(groups: list[Group], numbers: Int[Tensor, " n"]) -> list[Group]:
-    """Map the places of rows in groups to these numbers."""
+    """Replace positions in groups by the numbers of the rows at these positions."""
     return [Group(tuple(numbers[list(group.rows)].tolist()), group.angle) for group in groups]

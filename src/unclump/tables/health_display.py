@@ -12,6 +12,7 @@ from unclump.geometry.uniform_law import UniformLaw
 from unclump.tables.groups import Group, not_all_equal
 from unclump.tables.health_json import as_dict
 from unclump.tables.health_text import listed_groups, measures
+from unclump.tables.rows import without
 
 if TYPE_CHECKING:
     import pandas
@@ -22,7 +23,7 @@ _MAX_GROUPS = 3  # listed
 
 
 def as_frame(health: "Health") -> "pandas.DataFrame":
-    """One row for each measure, angles in degrees: of the table, of uniform points, and its interval, if sampled."""
+    """One row per measure, angles in degrees: its value, that of uniform points, and its interval if sampled."""
     content = as_dict(health)
     hubness, norms = content["hubness"], content["norms"]
     values = {key: value for key, value in content.items() if isinstance(value, float) and key != "near_degrees"} | {
@@ -51,8 +52,7 @@ def as_frame(health: "Health") -> "pandas.DataFrame":
 
 def rows_as_frame(health: "Health") -> "pandas.DataFrame":
     """One row for each row of the table; NaN where a row has no direction, or is not in the sample."""
-    directed = np.ones(health.n, dtype=bool)
-    directed[[bad.row for bad in health.bad_rows]] = False
+    directed = without(health.n, [bad.row for bad in health.bad_rows]).numpy()
     measured = np.flatnonzero(directed) if health.sampled is None else health.sampled.numpy()
     columns: dict[str, Any] = {} if health.names is None else {"name": list(health.names)}
     columns |= {
@@ -67,7 +67,7 @@ def rows_as_frame(health: "Health") -> "pandas.DataFrame":
 
 
 def as_html(health: "Health") -> str:
-    """The measures beside those of uniform points, a histogram of nearest angles, the largest groups, the verdict."""
+    """The measures next to those of uniform points, a histogram of nearest angles, the largest groups, the verdict."""
     heading, *rows = measures(health)
     parts = [note(f"verdict: {health.verdict}")]
     parts.append(full_grid(heading, [(name, value, other.partition("  ")[0]) for name, value, other in rows]))

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,11 @@ from unclump._atomic_write import replace_file
 from unclump._text import FileError
 from unclump.geometry.uniform_law import UniformLaw
 from unclump.measures.isotropic_law import IsotropicLaw
-from unclump.measures.uniformity_tests import UniformityTest
 from unclump.tables.files import BadRow
 from unclump.tables.files._validation import check_file_target, check_regular, prefix_errors
 from unclump.tables.groups import Group
 from unclump.tables.health_text import law_name
-from unclump.tables.verdict import Verdict
+from unclump.tables.typed_json import decode
 
 if TYPE_CHECKING:
     from unclump.tables.findings import Health
@@ -32,7 +31,7 @@ _FORMAT = 3
 _BEGINNING = f'{{"kind": "{_KIND}",'.encode()  # of every file, whatever its format
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 _RECOMPUTED = {"names", "uniform", "isotropic"}  # and not in the file
-_ANGLES = "angle"  # in the names of attributes that are angles
+_ENCODED = {"bad_rows", "nearest_angles", "occurrences", "spectrum", "sampled"}  # in a form of their own
 
 
 def save(path: str | os.PathLike[str], health: "Health") -> None:
@@ -70,6 +69,8 @@ def load(path: str | os.PathLike[str], types: dict[str, Any]) -> dict[str, Any]:
             if (content.pop("kind"), content.pop("format")) != (_KIND, _FORMAT):
                 raise FileError("was saved by another version of unclump; measure the table again")
             return _decode(content, types)
+        except FileError:
+            raise
         except _DAMAGE as error:
             raise FileError("expected what `unclump measure --save` wrote, got another or a damaged file") from error
 
@@ -90,35 +91,33 @@ def _decode(content: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
     """The attributes; whatever is missing, of another type or out of range raises."""
     if content.keys() != types.keys() - _RECOMPUTED:
         raise KeyError(content.keys() ^ types.keys())
-    content |= {name: _SCALARS[kind](content[name]) for name, kind in types.items() if kind in _SCALARS}
-    rows, d = content["n"], content["d"]
-    bad_rows = tuple(BadRow(_below(rows, row), None, _text(fault)) for row, fault in content["bad_rows"])
-    occurrences = _decode_array(content["occurrences"])
-    if len(occurrences) + len(bad_rows) != rows:
-        raise ValueError(f"expected {rows} rows, got {len(occurrences)} and {len(bad_rows)} without a direction")
-    has_direction = torch.ones(rows, dtype=torch.bool)
-    has_direction[[bad.row for bad in bad_rows]] = False
+    content |= {name: decode(types[name], content[name]) for name in content.keys() - _ENCODED}
+    total, d = content["n"], content["d"]
+    bad_rows = tuple(
+        BadRow(row, None, fault) for row, fault in decode(tuple[tuple[int, str], ...], content["bad_rows"])
+    )
+    groups = [group.rows for group in (*content["duplicates"], *content["clumps"])]
+    for limit, numbers in (
+        (total, [row.row for row in bad_rows]),
+        (total, [row for rows in groups for row in rows]),
+        (d, content["dead_dimensions"]),
+    ):
+        if max(numbers, default=-1) >= limit:
+            raise ValueError(f"expected numbers below {limit}, got {max(numbers)}")
+    occurrences, spectrum = _decode_array(content["occurrences"]), _decode_array(content["spectrum"])
     n = len(occurrences)
-    sampled = None if content["sampled"] is None else _decode_array(content["sampled"]).long()
-    if sampled is not None and not all(has_direction[_below(rows, row)] for row in sampled.tolist()):
-        raise ValueError("a row without a direction is sampled")
-    spectrum = _decode_array(content["spectrum"])
+    if n + len(bad_rows) != total:
+        raise ValueError(f"expected {total} rows, got {n} and {len(bad_rows)} without a direction")
     if len(spectrum) not in (n, d):
         raise ValueError(f"expected {min(n, d)} singular values, got {len(spectrum)}")
-    verdict: dict[str, Any] = {
-        key: tuple(map(_text, value)) if isinstance(value, list) else _text(value)
-        for key, value in content["verdict"].items()
-    }
+    sampled = None if content["sampled"] is None else _decode_array(content["sampled"]).long()
+    bad = {row.row for row in bad_rows}
+    if sampled is not None and any(not 0 <= row < total or row in bad for row in sampled.tolist()):
+        raise ValueError("a row is sampled that has no direction, or that the table does not have")
     return content | {
         "bad_rows": bad_rows,
-        "duplicates": _decode_groups(content["duplicates"], rows),
-        "clumps": _decode_groups(content["clumps"], rows),
-        "dead_dimensions": tuple(_below(d, dimension) for dimension in content["dead_dimensions"]),
-        "tests": {name: UniformityTest(*map(_number, test)) for name, test in content["tests"].items()},
-        "verdict": Verdict(**verdict),
         "uniform": UniformLaw(n, d),
         "isotropic": IsotropicLaw(n, d),
-        "intervals": {name: (_number(low), _number(high)) for name, (low, high) in content["intervals"].items()},
         "nearest_angles": _decode_array(content["nearest_angles"], n if sampled is None else len(sampled)),
         "occurrences": occurrences,
         "spectrum": spectrum,
@@ -126,54 +125,11 @@ def _decode(content: dict[str, Any], types: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _decode_groups(groups: list[dict[str, Any]], n: int) -> tuple[Group, ...]:
-    return tuple(Group(tuple(_below(n, row) for row in group["rows"]), _number(group["angle"])) for group in groups)
-
-
 def _decode_array(text: str, length: int | None = None) -> Tensor:
     array = torch.from_numpy(np.frombuffer(base64.b64decode(text, validate=True), dtype="<f8").copy())
     if len(array) == 0 or len(array) != (length or len(array)) or not array.isfinite().all():
         raise ValueError(f"expected {length or 'some'} finite numbers, got {len(array)}")
     return array
-
-
-def _below(limit: int, value: Any) -> int:
-    if _count(value) >= limit:
-        raise ValueError(f"expected a number below {limit}, got {value}")
-    return int(value)
-
-
-def _count(value: Any) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError("expected a whole number")
-    return value
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise TypeError("expected a finite number")
-    return float(value)
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError("expected a string")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("expected true or false")
-    return value
-
-
-_SCALARS: dict[Any, Callable[[Any], Any]] = {
-    int: _count,
-    float: _number,
-    float | None: lambda value: None if value is None else _number(value),
-    str: _text,
-    bool: _flag,
-}
 
 
 def as_dict(health: "Health") -> dict[str, Any]:
@@ -229,7 +185,7 @@ def as_dict(health: "Health") -> dict[str, Any]:
             "uniformity": health.isotropic.uniformity(),
         },
         "sampled_rows": None if health.sampled is None else len(health.sampled),
-        "intervals": {name: list(interval) for name, interval in _in_degrees(health.intervals).items()},
+        "intervals": dict(_in_degrees(name, interval) for name, interval in health.intervals.items()),
         "tests": {name: {"statistic": test.statistic, "pvalue": test.pvalue} for name, test in health.tests.items()},
         "verdict": {
             "kind": health.verdict.kind,
@@ -254,11 +210,7 @@ def _group_as_dict(group: Group, names: Sequence[str] | None) -> dict[str, Any]:
     }
 
 
-def _in_degrees(intervals: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
-    """Rename intervals of angles and convert them to degrees."""
-    return {
-        f"{name}_degrees" if _ANGLES in name else name: (math.degrees(low), math.degrees(high))
-        if _ANGLES in name
-        else (low, high)
-        for name, (low, high) in intervals.items()
-    }
+def _in_degrees(name: str, interval: tuple[float, float]) -> tuple[str, list[float]]:
+    """The name and the ends of an interval; of an angle in degrees."""
+    is_angle = "angle" in name
+    return (f"{name}_degrees", list(map(math.degrees, interval))) if is_angle else (name, list(interval))

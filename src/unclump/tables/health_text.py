@@ -16,8 +16,8 @@ _MAX_ROWS = 8  # listed of each group, and of rows without a direction
 
 
 def measures(health: "Health") -> list[tuple[str, str, str]]:
-    """The name of each measure, its value, and that of uniform points with a remark; a heading is the first."""
-    law = health.uniform
+    """The name of each measure, its value, and that of uniform points with a remark; the first row is a heading."""
+    law, usage = health.uniform, "frequency" if health.has_frequencies else "row order"
     return [
         ("", "this table", "uniform points"),
         ("smallest angle", _degrees(health.min_angle), f"{_degrees(law.median_smallest_angle)}  {law_name(health)}"),
@@ -38,7 +38,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         *([("rows in no neighbour list", f"{health.orphans:.1%}", "")] if health.orphans is not None else []),
         ("constant dimensions", str(len(health.dead_dimensions)), ""),
         ("deviation of the norms / their mean", f"{health.norm_variation:.3f}", ""),
-        (f"rank correlation of norm and {_compared_with(health)}", f"{health.norm_correlation:.2f}", ""),
+        (f"rank correlation of norm and {usage}", f"{health.norm_correlation:.2f}", ""),
         *(
             (f"p-value, {name}", f"{test.pvalue:.2g}" if test.pvalue else "< 1e-300", "")
             for name, test in health.tests.items()
@@ -47,12 +47,15 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
 
 
 def as_text(health: "Health") -> str:
-    """Format the measures beside those of uniform points, the rows to look at, and the verdict."""
+    """Format the measures next to those of uniform points, the rows to look at, and the verdict."""
     rows = measures(health)
     width, near = max(len(name) for name, _, _ in rows), _degrees(health.near)
     nearly_equal = not_all_equal(health.clumps, health.duplicates)  # those of equal rows alone are listed above
     beside = "other " if health.duplicates else ""
-    table = [f"{name:<{width}}  {value:>12}  {other:>14}".rstrip() for name, value, other in _align_last_column(rows)]
+    table = []
+    for name, value, other in rows:
+        number, gap, remark = other.partition("  ")
+        table.append(f"{name:<{width}}  {value:>12}  {number:>14}{gap}{remark}".rstrip())
     return "\n".join(
         [
             f"{health.n} rows x {health.d} dimensions, {health.dtype}",
@@ -72,10 +75,6 @@ def law_name(health: "Health") -> str:
     return "exact" if health.uniform.smallest_is_exact else "limit law"
 
 
-def _compared_with(health: "Health") -> str:
-    return "frequency" if health.has_frequencies else "row order"
-
-
 def _degrees(radians: float) -> str:
     """Format an angle in degrees, with four decimals, or three significant digits if it is tiny."""
     value = math.degrees(radians)
@@ -89,15 +88,6 @@ def _exponent(value: float | None) -> str:
 def _label_row(row: int, names: Sequence[str] | None) -> str:
     """Return the number of a row, with its sanitised name if it has one."""
     return str(row) if names is None else f"{row} '{sanitise(names[row])}'"
-
-
-def _align_last_column(rows: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """Align the numbers of the last column, which may be followed by a remark."""
-    parts = [other.partition("  ") for _, _, other in rows]
-    return [
-        (name, value, f"{number:>14}{gap}{remark}" if number else "")
-        for (name, value, _), (number, gap, remark) in zip(rows, parts, strict=True)
-    ]
 
 
 def _format_bad_rows(health: "Health") -> list[str]:
@@ -130,7 +120,7 @@ def _join(labels: list[str], total: int) -> str:
 
 
 def _format_sample(health: "Health") -> list[str]:
-    """Say which measures are of a sample, with their intervals."""
+    """The intervals of measures of sampled rows."""
     if health.sampled is None:
         return []
     intervals = [
@@ -146,7 +136,7 @@ def _number(value: float) -> str:
 
 
 def _format_structure(health: "Health") -> list[str]:
-    """Say beside faults what is none; the verdict on a healthy table says it itself."""
+    """The structure of a table with faults; the verdict on a healthy table contains it already."""
     if health.verdict.is_healthy or not health.verdict.structure:
         return []
     return [f"structure, which is no fault: {'; '.join(health.verdict.structure)}"]

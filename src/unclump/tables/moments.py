@@ -1,4 +1,4 @@
-r"""First and second moments of rows that come block by block, in double precision.
+r"""First and second moments of rows that are added in blocks, in double precision.
 
 They are summed about a point near the mean, so that a table in a narrow cone keeps its digits:
 
@@ -19,11 +19,11 @@ _ROUNDING = 64  # of a coordinate, in units of the precision
 
 
 class Moments:
-    """The moments of rows; of fewer rows than dimensions the rows themselves, which are smaller.
+    """The moments of rows; if there are fewer rows than dimensions, the rows themselves, which are smaller.
 
     Args:
         centre: A point near the mean.
-        at_most: How many rows may come.
+        at_most: An upper bound on the number of rows.
 
     Example:
         >>> moments = Moments(torch.tensor([0.9, 0.0], dtype=torch.float64), at_most=3)
@@ -70,7 +70,7 @@ class Moments:
         return (self._squares / self.n - (self._sum / self.n).square()).clamp_min(0)
 
     def gram(self) -> Float64[Tensor, "m m"]:
-        """A matrix with the squared singular values of the rows for eigenvalues: m is the smaller of n and d."""
+        """A matrix whose eigenvalues are the squared singular values of the rows; m is the smaller of n and d."""
         if self._keep_rows:
             rows = torch.cat(self._rows) + self.centre
             return rows @ rows.mT
@@ -78,7 +78,7 @@ class Moments:
         return self._products + mixed + mixed.mT + self.n * torch.outer(self.centre, self.centre)
 
     def scatter(self) -> Float64[Tensor, "m m"]:
-        """The same of the rows about their mean; exactly zero where all rows are equal to the precision."""
+        """The same after subtracting the mean; exactly zero if all rows are equal up to rounding."""
         if self._keep_rows:
             rows = torch.cat(self._rows) - self._sum / self.n
             scatter = rows @ rows.mT
@@ -92,7 +92,7 @@ class Moments:
         return eigenvalues(self.gram()).sqrt()
 
     def centred_singular_values(self) -> Float64[Tensor, " m"]:
-        """The same about the mean."""
+        """The same after subtracting the mean."""
         return eigenvalues(self.scatter()).sqrt()
 
     def isoscore(self) -> float:

@@ -1,4 +1,4 @@
-"""What the neighbours of rows tell of a table: nearest angles, clumps, hubs; of all rows, or of a sample of them."""
+"""Nearest angles, clumps and hubs of a table, from the neighbours of all rows or of a sample."""
 
 import math
 from collections.abc import Sequence
@@ -7,14 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from jaxtyping import Float64, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from unclump.geometry.sphere import angle
 from unclump.measures.rows import directions
-from unclump.ops.project import project
-from unclump.tables.groups import Group, groups_of_labels, renumber
+from unclump.tables.groups import Group, connect, groups_of_labels, renumber
 from unclump.tables.neighbours import neighbours
 from unclump.tables.rows import BLOCK, Rows
 from unclump.tables.sampled_search import (
@@ -27,31 +24,31 @@ from unclump.tables.sampled_search import (
 from unclump.tables.sign_hashes import candidates
 from unclump.tables.survey import Sample
 
-_TELLING = 4.0  # width of the interval beyond which an estimate of hubness is not given
-_MEASURED = 3  # of a sampled row's nearest by single precision, how many are measured in double
+_MAX_WIDTH = 4.0  # of the interval of hubness; estimates with a wider one are not reported
+_MEASURED = 3  # nearest rows, found in single precision, whose angles are measured in double
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """What the neighbours of rows tell.
+    """Measures of neighbours; each has the name of an attribute of `Health`.
 
     Attributes:
         nearest_angles: The angle of each row, or of each sampled row, to its nearest.
         min_angle: The smallest angle that was found.
         cone_angle: The mean angle to the mean.
         clumps: Groups of near duplicates, by number.
-        occurrences: How often each row is among the k nearest of others, estimated where rows were sampled.
-        hubness: The skewness of these numbers; None if the sample does not tell it.
-        largest_hub: The largest share of rows that have one row, in no clump, among their k nearest.
-        orphans: The fraction of rows that are among the nearest of no other; None for a sample.
+        occurrences: How often each row is among the k nearest of others; estimated if rows were sampled.
+        hubness: The skewness of these numbers; None if the sample is too small for an estimate.
+        largest_hub: The largest share of rows that have the same row, outside of any clump, among their k nearest.
+        orphans: The fraction of rows that are not among the k nearest of any other; None for a sample.
         sampled: The numbers of the sampled rows, or None.
-        intervals: 95 percent intervals of what was sampled.
+        intervals: 95 percent intervals of the sampled measures.
     """
 
     nearest_angles: Float64[Tensor, " m"]
     min_angle: float
     cone_angle: float
-    clumps: list[Group]
+    clumps: tuple[Group, ...]
     occurrences: Float64[Tensor, " n"]
     hubness: float | None
     largest_hub: float
@@ -70,7 +67,7 @@ def of_all_rows(
     device: torch.device | None,
     progress: bool,
 ) -> Neighbourhood:
-    """Search for the neighbours of all rows of these numbers; every rank takes all rows, and searches for a share."""
+    """Search for the neighbours of all rows with these numbers; every rank gathers all rows and searches its share."""
     n = len(numbers)
     x = directions(rows.between(0, n) if rows.ranks.size == 1 and n == len(rows) else rows.take(numbers))
     found = neighbours(x, k=k, within=within, ranks=rows.ranks, device=device, progress=progress)
@@ -82,7 +79,7 @@ def of_all_rows(
         nearest_angles=found.nearest_angle,
         min_angle=found.nearest_angle.min().item(),
         cone_angle=_angles_to_mean(x, mean).mean().item(),
-        clumps=renumber(clumps, numbers),
+        clumps=tuple(renumber(clumps, numbers)),
         occurrences=occurrences,
         hubness=estimate_hubness(found.index, n)[0],
         largest_hub=outside.max().item() / n,
@@ -100,26 +97,24 @@ def of_sample(
     within: float,
     equal: Sequence[tuple[int, ...]],
 ) -> Neighbourhood:
-    """Conclude from the neighbours of sampled rows; near duplicates are those found by hashes and in the sample."""
+    """Estimate from the neighbours of sampled rows; near duplicates are those found by hashes and in the sample."""
     n, m = len(numbers), len(sample.numbers)
     index = sample.neighbours[:, :k]
-    x = project(rows.take(sample.numbers).double())
-    angles = torch.stack(
-        [angle(x, project(rows.take(column).double())) for column in index[:, :_MEASURED].unbind(dim=1)], dim=1
-    )
+    x = rows.directions(sample.numbers)
+    angles = rows.angles_to(x, index[:, :_MEASURED])
     nearest_angles, cone = angles.amin(dim=1), _angles_to_mean(x, mean)
     pairs, pair_angles = _near_pairs(rows, numbers, sample, angles, within)
-    clumps = _join(pairs, pair_angles, equal)
+    clumps = tuple(_join(pairs, pair_angles, equal))
     rows_in_clumps = torch.tensor([row for group in clumps for row in group.rows], dtype=torch.long)
     hubness, (low, high) = estimate_hubness(index, n)
-    is_telling = high - low <= _TELLING
+    is_precise = high - low <= _MAX_WIDTH
     largest_hub, hub_interval = estimate_largest_hub(index, rows_in_clumps)
     intervals = {
         "median_nearest_angle": median_interval(nearest_angles, n),
         "mean_nearest_angle": mean_interval(nearest_angles, n),
         "cone_angle": mean_interval(cone, n),
         "largest_hub": hub_interval,
-    } | ({"hubness": (low, high)} if is_telling else {})
+    } | ({"hubness": (low, high)} if is_precise else {})
     places = torch.searchsorted(numbers, index.flatten())
     return Neighbourhood(
         nearest_angles=nearest_angles,
@@ -127,7 +122,7 @@ def of_sample(
         cone_angle=cone.mean().item(),
         clumps=clumps,
         occurrences=torch.bincount(places, minlength=n).double() * (n / m),
-        hubness=hubness if is_telling else None,
+        hubness=hubness if is_precise else None,
         largest_hub=largest_hub,
         orphans=None,
         sampled=sample.numbers,
@@ -148,7 +143,7 @@ def _near_pairs(
     near_rows = sample.numbers.unsqueeze(1).expand_as(near)[near]
     pairs, found = [torch.stack([near_rows, sample.neighbours[:, : angles.shape[1]][near]], dim=1)], [angles[near]]
     for some in torch.split(numbers[candidates(sample.hashes)], max(1, BLOCK // rows.d)):
-        between = angle(*(project(rows.take(side).double()) for side in some.unbind(dim=1)))
+        between = angle(*map(rows.directions, some.unbind(dim=1)))
         pairs.append(some[between <= within])
         found.append(between[between <= within])
     return torch.cat(pairs), torch.cat(found)
@@ -165,9 +160,7 @@ def _join(
         return []
     rows, compact = (torch.from_numpy(part) for part in np.unique(pairs.numpy(), return_inverse=True))
     compact = compact.view(-1, 2)
-    graph = coo_array((np.ones(len(pairs), dtype=bool), tuple(compact.mT.numpy())), shape=(len(rows), len(rows)))
-    labels = torch.from_numpy(connected_components(graph, directed=False)[1]).long()
     nearest = torch.full((len(rows),), math.inf, dtype=torch.float64)
     for side in compact.unbind(dim=1):
         nearest.scatter_reduce_(0, side, angles, "amin")
-    return renumber(groups_of_labels(labels, nearest), rows)
+    return renumber(groups_of_labels(connect(compact.mT, len(rows)), nearest), rows)

@@ -1,7 +1,7 @@
 r"""The nearest neighbours of every row of a table, their angles, and the clumps.
 
-Neighbours are found in single precision and measured in double. Rows whose neighbours single precision cannot tell
-apart are searched again in double, and so are those with more neighbours within a clump's reach than were looked for.
+Neighbours are found in single precision and measured in double. The search is repeated in double for rows whose
+neighbours are too close to distinguish in single precision, or all within the reach of a clump.
 """
 
 import math
@@ -10,8 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Bool, Float64, Int
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from tqdm import tqdm
 
@@ -19,15 +17,16 @@ from unclump.distributed.ranks import Alone
 from unclump.geometry.sphere import angle
 from unclump.ops.blocks import block_entries
 from unclump.ops.nearest import nearest, nearest_of_rows
+from unclump.tables.groups import connect
 
-_WIDE_UP_TO = 16  # dimensions: there neighbours are near, and double precision costs little
+_WIDE_UP_TO = 16  # dimensions: neighbours are near, and double precision costs little
 _BLOCK = 2**22  # coordinates of neighbours that are measured at a time
 _ROUNDING = 32  # of a squared chord, in units of the precision: generous, for thousands of dimensions
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """What `neighbours` found.
+    """The result of `neighbours`.
 
     Attributes:
         index: The numbers of the k nearest others of every point, nearest first, up to rounding.
@@ -51,14 +50,14 @@ def neighbours(
 ) -> Neighbours:
     """The k nearest neighbours of points on the sphere, 1 <= k < n, and clumps of those within an angle.
 
-    Memory is O(n (d + k)), beside a block of pairs.
+    Memory is O(n (d + k)), plus a block of pairs.
 
     Args:
-        x: The points, on the CPU; of several ranks all points on each of them, of which each searches for its share.
+        x: All points, on the CPU of every rank; each rank searches for the neighbours of its share.
         k: How many.
         within: The angle, in radians.
-        ranks: The processes that share the search; None for this one alone.
-        device: Where the search runs; what it finds is measured on the CPU, in double precision.
+        ranks: The processes that share the search; None for a single process.
+        device: Where the search runs; angles are measured on the CPU, in double precision.
         progress: Show a bar on stderr.
     """
     n, clumps, ranks = len(x), _Clumps(x, within), ranks or Alone([len(x)])
@@ -102,7 +101,7 @@ class _Clumps:
         self._pairs.append(torch.stack([rows.unsqueeze(1).expand_as(index)[near], index[near]]))
 
     def join_all(self, rows: Int[Tensor, " a"]) -> None:
-        """Join rows with all that are near; those they are joined with already need no measuring."""
+        """Join rows with all that are near; rows that are joined already are not measured."""
         for some in torch.split(rows, max(1, block_entries(self.x) // (8 * len(self.x)))):
             candidates = self._candidates(some)
             unjoined = (candidates & (self._merged != self._merged[some].unsqueeze(1))).any(dim=1)
@@ -113,23 +112,16 @@ class _Clumps:
                     self._merged[torch.isin(self._merged, self._merged[left])] = self._merged[row].clone()
 
     def _candidates(self, rows: Int[Tensor, " a"]) -> Bool[Tensor, "a n"]:
-        """Which points may be near, by a product."""
+        """The mask of the points that may be near, by a matrix product."""
         slack = _ROUNDING * torch.finfo(torch.float64).eps
         return self.x[rows] @ self.x.mT >= math.cos(self.within) - slack
 
     def labels(self, ranks: Alone) -> Int[Tensor, " n"]:
-        """The clump of every point, by the joins of all ranks."""
+        """The clump of every point, from the joins of all ranks."""
         pairs = torch.cat([*self._pairs, torch.stack([torch.arange(len(self.x)), self._merged])], dim=1)
-        labels = self._components(pairs)
+        labels = connect(pairs, len(self.x))
         if ranks.size == 1:
             return labels
-        firsts = torch.zeros(ranks.size, len(labels), dtype=torch.long)  # of each point's clump, by each rank
-        firsts[ranks.rank] = torch.from_numpy(np.unique(labels.numpy(), return_index=True)[1])[labels]
-        firsts = ranks.sum(firsts)
-        return self._components(torch.stack([torch.arange(len(labels)).expand_as(firsts), firsts]).flatten(1))
-
-    def _components(self, pairs: Int[Tensor, "2 pairs"]) -> Int[Tensor, " n"]:
-        """A number for every point, the same for points that pairs connect."""
-        n, (first, second) = len(self.x), pairs.numpy()
-        graph = coo_array((np.ones(len(first), dtype=bool), (first, second)), shape=(n, n))
-        return torch.from_numpy(connected_components(graph, directed=False)[1]).long()
+        own = torch.from_numpy(np.unique(labels.numpy(), return_index=True)[1])[labels]
+        firsts = ranks.stack(own)  # the first point of each point's clump, by each rank
+        return connect(torch.stack([torch.arange(len(labels)).expand_as(firsts), firsts]).flatten(1), len(labels))

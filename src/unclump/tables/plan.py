@@ -1,7 +1,7 @@
-"""How a table is measured: the neighbours of all rows, or of a sample, and what that takes.
+"""Whether the neighbours of all rows are searched for or those of a sample, and the time and memory it takes.
 
-The search for neighbours takes the time: n^2 d multiplications for all rows, m n d for m of them. Up to `ALL_ROWS` of
-them all rows are searched for, which takes a minute at most on two cores; beyond, as many as `SAMPLED` allows.
+The search dominates the time: n^2 d multiplications for all rows, m n d for m of them. All rows are searched for if
+that takes at most `ALL_ROWS` multiplications, a minute on two cores; otherwise as many as `SAMPLED` allows.
 """
 
 import time
@@ -15,11 +15,11 @@ from unclump.ops.project import project
 from unclump.tables.rows import BLOCK
 
 ALL_ROWS = 1.5e12  # multiplications up to which all rows are searched for
-SAMPLED = 6e11  # multiplications for the neighbours of a sample
+SAMPLED = 6e11  # multiplications of the search for those of a sample
 _LEAST = 2048  # sampled rows
 _TRIAL = 1024, 8192  # rows and others of the search that is timed
 _PROCESS = 300_000_000  # bytes of Python and torch
-_PASS = 12.0  # of the pass over the rows, in units of reading a number once in double precision
+_PASS = 12.0  # time of the pass over the rows, in units of reading them once in double precision
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Plan:
     Attributes:
         n: The number of rows.
         d: The number of dimensions.
-        searched: How many rows are searched for their neighbours.
+        searched: How many rows have their neighbours searched for.
     """
 
     n: int
@@ -38,24 +38,24 @@ class Plan:
 
     @property
     def is_exact(self) -> bool:
-        """Whether all rows are searched for."""
+        """Whether the neighbours of all rows are searched for."""
         return self.searched == self.n
 
     def sample(self, generator: torch.Generator) -> torch.Tensor | None:
-        """The numbers of the rows to search for, in order; None for all."""
+        """The sorted numbers of the sampled rows; None if all rows are searched for."""
         if self.is_exact:
             return None
         return torch.randperm(self.n, generator=generator)[: self.searched].sort().values
 
     def memory(self) -> int:
-        """The bytes that measuring takes beside the pages of the file, about."""
+        """About how many bytes measuring takes, in addition to the pages of the file."""
         always = _PROCESS + 8 * 8 * BLOCK + 4 * 8 * self.d**2
         if self.is_exact:
             return always + self.n * (12 * self.d + 128)
         return always + self.n * 80 + self.searched * (12 * self.d + 512)
 
     def seconds(self) -> float:
-        """The time that measuring takes, about, from short trials on this machine."""
+        """About how many seconds measuring takes, from short trials on this machine."""
         rows, others = (min(size, self.n) for size in _TRIAL)
         x = project(torch.randn(others, self.d))
         nearest(x[:1], x, k=1)

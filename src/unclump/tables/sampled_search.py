@@ -1,4 +1,4 @@
-r"""The nearest neighbours of some rows in a whole table that comes block by block, and what they tell of all rows.
+r"""The nearest neighbours of sampled rows in a table that is read in blocks, and estimates for all rows.
 
 **Hubness from a sample.** A row that is among the k nearest of N of the n rows is among those of C of m sampled ones,
 where C is hypergeometric, and its falling powers have the means
@@ -19,18 +19,17 @@ from tqdm import tqdm
 
 from unclump.distributed.ranks import Alone
 from unclump.ops.nearest import nearest, without_itself
-from unclump.ops.project import project
 from unclump.tables.rows import BLOCK, Rows
 from unclump.tables.skewness import skewness_of
 
 Interval = tuple[float, float]
 
-_GROUPS = 20  # of sampled rows, each left out once
-_DEVIATIONS = 1.96  # of a normal law, to either side of 95 percent
+_GROUPS = 20  # of the jackknife
+_DEVIATIONS = 1.96  # standard deviations of a 95 percent interval
 
 
 class SampledSearch:
-    """The k nearest of some rows, in a table of directions.
+    """The k nearest neighbours of sampled rows, in a table of directions that is added block by block.
 
     Args:
         x: The directions of the sampled rows, on the device where the table is searched.
@@ -44,19 +43,19 @@ class SampledSearch:
         self._r2 = x.new_full((len(x), k + 1), math.inf)
 
     def add(self, table: Float[Tensor, "b d"], numbers: Int[Tensor, " b"]) -> None:
-        """Search a block of directions, which are the rows of these numbers."""
+        """Search a block of directions: the rows with these numbers."""
         index, r2 = nearest(self._x, table.to(self._x.device), k=min(self._k + 1, len(table)))
         self._keep_nearest(numbers.to(self._x.device)[index], r2)
 
     def merge(self, ranks: Alone) -> None:
-        """Go on with what the searches of all ranks found, each in its own rows."""
+        """Merge the neighbours that the ranks found, each among its own rows."""
         if ranks.size > 1:
-            index, r2 = (_of_all(part, ranks) for part in (self._index, self._r2))
+            index, r2 = (ranks.stack(part.cpu()).to(part.device).unbind() for part in (self._index, self._r2))
             self._index, self._r2 = index[0], r2[0]
             self._keep_nearest(torch.cat(index[1:], dim=1), torch.cat(r2[1:], dim=1))
 
     def _keep_nearest(self, index: Int[Tensor, "m a"], r2: Float[Tensor, "m a"]) -> None:
-        """Keep the nearest of those found so far and of these."""
+        """Keep the nearest of the neighbours so far and these."""
         self._r2, order = torch.cat([self._r2, r2], dim=1).topk(self._k + 1, largest=False)
         self._index = torch.cat([self._index, index], dim=1).gather(1, order)
 
@@ -75,27 +74,20 @@ def nearest_in_table(
     device: torch.device | None = None,
     progress: bool = False,
 ) -> Int[Tensor, "m k"]:
-    """The numbers of the k nearest others of chosen rows, nearest first, among the rows of these numbers.
+    """The numbers of the k nearest others of chosen rows, nearest first, among the rows with these numbers.
 
-    A block of rows is in memory at a time, beside the chosen ones and their neighbours.
+    It needs memory for the chosen rows, their neighbours, and one block of rows.
     """
-    search = SampledSearch(project(rows.take(chosen).double()).to(device, dtype), chosen, k)
+    search = SampledSearch(rows.directions(chosen).to(device, dtype), chosen, k)
     with tqdm(total=len(numbers), desc="neighbours", unit="row", disable=not progress, leave=False) as bar:
         for some in torch.split(numbers, max(1, BLOCK // rows.d)):
-            search.add(project(rows.take(some).double()).to(dtype), some)
+            search.add(rows.directions(some).to(dtype), some)
             bar.update(len(some))
     return search.neighbours()
 
 
-def _of_all(part: Tensor, ranks: Alone) -> tuple[Tensor, ...]:
-    """What each rank has, of the same shape."""
-    parts = torch.zeros(ranks.size, *part.shape, dtype=part.dtype)
-    parts[ranks.rank] = part
-    return ranks.sum(parts).to(part.device).unbind()
-
-
 def estimate_hubness(index: Int[Tensor, "m k"], n: int) -> tuple[float, Interval]:
-    """The skewness of how often a row is among the k nearest of the n rows, and an interval by the jackknife."""
+    """The skewness of how often a row is among the k nearest of n rows, and an interval by the jackknife."""
     m = len(index)
     value = _skewness(index, n)
     groups = min(_GROUPS, m)
@@ -116,9 +108,9 @@ def _skewness(index: Int[Tensor, "m k"], n: int) -> float:
 
 
 def estimate_largest_hub(index: Int[Tensor, "m k"], excluded: Int[Tensor, " e"]) -> tuple[float, Interval]:
-    """The share of the rows that have the largest hub among their k nearest; rows that are excluded are none.
+    """The share of the rows that have the largest hub among their k nearest; excluded rows do not count as hubs.
 
-    One half of the sample chooses the row, the other tells its share, which the choice would make too large.
+    One half of the sample chooses the hub and the other estimates its share: the same half would overestimate it.
     """
     chosen, judging = index[::2], index[1::2]
     rows, counts = _count(chosen)
@@ -141,13 +133,13 @@ def _share(count: int, of: int) -> tuple[float, Interval]:
 
 
 def mean_interval(values: Float64[Tensor, " m"], n: int) -> Interval:
-    """The interval of the mean of n values, of which these were sampled."""
+    """The interval of the mean of n values, from a sample of them."""
     half = _DEVIATIONS * math.sqrt(values.var().item() / len(values) * (1 - len(values) / n))
     return values.mean().item() - half, values.mean().item() + half
 
 
 def median_interval(values: Float64[Tensor, " m"], n: int) -> Interval:
-    """The interval of the median of n values, of which these were sampled: between two of them, by the binomial law."""
+    """The interval of the median of n values, from a sample of them, by the binomial law: between two of the sample."""
     m = len(values)
     half = _DEVIATIONS / 2 * math.sqrt(m * (1 - m / n))
     ordered = values.sort().values

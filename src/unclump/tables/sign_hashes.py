@@ -3,10 +3,10 @@ r"""Near duplicates among millions of rows, by the signs of random projections.
 A row is hashed by the sides of 32 random hyperplanes through the centre of the table on which it lies [1]; two rows
 whose directions from there are at an angle t agree on one of them with probability :math:`1 - t / \pi`. Rows that agree
 on all 32 of one of four tables, and nearly on the others, are measured. Of pairs at a degree, 99.9 percent are found
-where rows surround their centre; in a cone of half-width w radians the angle from its centre is about 1 / w times
-larger, and fewer are. Hyperplanes divide a space of few dimensions into few cells: where many rows have the same hash,
-each is measured beside those next to it along a random line, which near duplicates are in few dimensions. No more than
-twenty bytes a row are kept, and no row is compared with all others.
+if rows surround their centre; in a cone of half-width w radians the angle from its centre is about 1 / w times
+larger, and fewer are found. Hyperplanes divide a space of few dimensions into few cells: if many rows have the same
+hash, each is compared with the next ones along a random line, where near duplicates in few dimensions are neighbours.
+A row takes twenty bytes, and no row is compared with all others.
 
 References:
     [1] Charikar. Similarity estimation techniques from rounding algorithms. STOC 2002.
@@ -20,10 +20,10 @@ from torch import Tensor
 from unclump.ops.project import project
 
 _TABLES, _BITS = 4, 32
-COLUMNS = _TABLES + 1  # of a row's hashes: one a table, and where it lies along the line
+COLUMNS = _TABLES + 1  # of a row's hashes: one per table, and its place along the line
 _FEW_FLIPS = 8  # bits of the other tables on which near duplicates may differ: half a bit is expected at one degree
-_ALL_PAIRS = 32  # rows with the same hash up to which all pairs are candidates; of more, chains
-_NEXT = 8  # how many of the following rows of a chain, along the line, are candidates
+_ALL_PAIRS = 32  # rows with the same hash: up to so many, all pairs are candidates
+_NEXT = 8  # of more rows, how many of the following ones along the line are candidates
 
 
 class SignHash:
@@ -55,7 +55,7 @@ def candidates(hashes: UInt32[np.ndarray, "n columns"]) -> Int[Tensor, "pairs 2"
 
 
 def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, " n"]) -> Int[np.ndarray, "pairs 2"]:
-    """Pairs of rows with the same hash: all of a few, else each with the first and with the next few of the line."""
+    """Pairs of rows with the same hash: all of a few, or each with the first and the next few along the line."""
     order = np.argsort((hashes.astype(np.uint64) << np.uint64(_BITS)) | place, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], hashes[order][1:] != hashes[order][:-1]]))
     sizes = np.diff(np.append(starts, len(order)))
@@ -71,7 +71,7 @@ def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, 
 
 
 def _few_flips(hashes: UInt32[np.ndarray, "n tables"], pairs: Int[np.ndarray, "pairs 2"]) -> Int[np.ndarray, "some 2"]:
-    """Those of the pairs that differ in few bits of all tables."""
+    """The pairs that differ in few bits of all tables."""
     flips = np.zeros(len(pairs), dtype=np.int64)
     for one in hashes.T:
         differing = (one[pairs[:, 0]] ^ one[pairs[:, 1]]).view(np.uint8).reshape(-1, 4)

@@ -1,8 +1,8 @@
-"""One pass over a table: rows without a direction, norms, moments, hashes; with a sample, its neighbours in the table.
+"""One pass over a table: rows without a direction, norms, moments, hashes, and the neighbours of sampled rows.
 
-A block of rows is in memory at a time, in double precision; beside it two d x d matrices, and 25 bytes a row, or 45
-with a sample. Files that are memory-mapped are never read whole. Of a table that is spread over processes each passes
-over its own rows; sums, and what there is of every row, are those of all.
+It needs memory for one block of rows in double precision, two d x d matrices, and 25 bytes per row, or 45 with a
+sample; memory-mapped files are never loaded whole. If the table is distributed, each process reads its own rows, and
+all get the same result.
 """
 
 from collections.abc import Sequence
@@ -23,18 +23,18 @@ from unclump.tables.rows import Rows, evenly, without
 from unclump.tables.sampled_search import SampledSearch
 from unclump.tables.sign_hashes import COLUMNS, SignHash
 
-_PILOT = 1024  # rows whose mean is the point about which moments are summed
+_PILOT = 1024  # rows; their mean is the centre of the moments
 _FAULTS = ("", "NaN", "infinite", "zero")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a pass found of sampled rows.
+    """What a pass found about sampled rows.
 
     Attributes:
         numbers: The numbers of the sampled rows that have a direction.
         neighbours: The numbers of their nearest others.
-        hashes: The sign hashes of all rows that have a direction, for near duplicates.
+        hashes: The sign hashes of all rows that have a direction, to find near duplicates.
     """
 
     numbers: Int[Tensor, " m"]
@@ -48,7 +48,7 @@ class Survey:
 
     Attributes:
         bad: The rows without a direction.
-        numbers: The numbers of the rows that have one, to which all below refers.
+        numbers: The numbers of the rows with a direction; everything below describes these rows.
         norms: The norm of each row.
         hashes: The hash of each row.
         raw: The moments of the rows.
@@ -80,7 +80,7 @@ def survey(
     device: torch.device | None = None,
     progress: bool = False,
 ) -> Survey:
-    """Pass over a table once; search it, on the device, for the k nearest of the rows that are sampled, if any."""
+    """Pass over a table once, and search it on the device for the k nearest neighbours of sampled rows, if any."""
     n, ranks = rows.count, rows.ranks
     pilot = rows.take_directed(evenly(len(rows), _PILOT))[0].double()
     centres = [points.mean(dim=0) if len(points) else points.new_zeros(rows.d) for points in (pilot, project(pilot))]
@@ -90,7 +90,7 @@ def survey(
         x, sampled = rows.take_directed(sampled)
         search = SampledSearch(project(x.double()).float().to(device), sampled, k)
         searches = [(search, SignHash(centres[1]))]
-    # One buffer each: small tensors among the blocks would keep the allocator from reusing their space.
+    # One buffer for each: many small tensors would keep the allocator from reusing the space of blocks.
     faults, norms = torch.zeros(n, dtype=torch.uint8), torch.zeros(n, dtype=torch.float64)
     hashes, signs = np.zeros(n, np.uint64), np.zeros((n if searches else 0, COLUMNS), np.uint32)
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True, desc="rows") as bar:
@@ -100,7 +100,7 @@ def survey(
             if bad := faulty_rows(block):
                 for row, fault in bad:
                     faults[start + row] = _FAULTS.index(fault)
-                good = without(len(block), bad)
+                good = without(len(block), [row for row, _ in bad])
                 block, here = block[good], here[good]
             if len(block) == 0:
                 continue

@@ -1,7 +1,7 @@
 r"""Mean, covariance and shrinkage of a table's rows, in one pass over blocks of rows.
 
-Sums are taken in double precision, about the mean of the first block: a table that lies far from the origin keeps its
-digits. Rows of zeros, as padding is, are left out.
+Sums are computed in double precision about the mean of the first block, so that a table far from the origin keeps its
+digits. Rows of zeros, such as padding, are left out.
 """
 
 from collections.abc import Iterator
@@ -21,10 +21,10 @@ from unclump.tables.rows import BLOCK
 
 @dataclass(frozen=True)
 class Covariance:
-    """What `estimate_covariance` returns.
+    """The result of `estimate_covariance`.
 
     Attributes:
-        rows: How many rows count: those that are not zero.
+        rows: The number of rows that are not zero.
         mean: Their mean.
         matrix: Their covariance S, with the divisor n.
         shrinkage: The share of the identity in the covariance that has the least expected error.
@@ -80,7 +80,7 @@ def estimate_covariance(x: Tensor | Floats, *, progress: bool = False) -> Covari
 
 
 def check_rows_to_fit(x: Tensor | Floats, *, at_least: int) -> None:
-    """Raise unless `x` is a table, torch or NumPy, which is not copied for it."""
+    """Raise unless `x` is a table, a tensor or an array; does not copy it."""
     if isinstance(x, np.ndarray):
         dtype = as_tensor(np.empty(0, x.dtype)).dtype if x.dtype.kind in "fiu" else torch.int64
         check_table(torch.empty(x.shape, dtype=dtype, device="meta"), at_least=at_least)
@@ -89,13 +89,13 @@ def check_rows_to_fit(x: Tensor | Floats, *, at_least: int) -> None:
 
 
 def check_enough(n: int, total: int) -> None:
-    """Raise unless two rows are not zero."""
+    """Raise unless at least two rows are not zero."""
     if n < 2:
         raise ValueError(f"expected at least 2 rows that are not zero, got {n} of {total}; fit on more rows")
 
 
 def row_blocks(x: Tensor | Floats, *, progress: bool = False) -> Iterator[tuple[int, Tensor]]:
-    """Some rows at a time, with the number of the first; raise at those that are NaN or infinite, by number."""
+    """Blocks of rows, each with the number of its first row; raise on NaN and infinity, listing the rows."""
     n, step = x.shape[0], max(1, BLOCK // x.shape[1])
     with tqdm(total=n, disable=not progress, unit="row", unit_scale=True) as bar:
         for start in range(0, n, step):

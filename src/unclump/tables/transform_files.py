@@ -9,13 +9,8 @@ from typing import Any
 
 from unclump._atomic_write import replace_file
 from unclump._text import FileError
-from unclump.tables.files._validation import (
-    check_file_target,
-    check_regular,
-    missing_package,
-    prefix_errors,
-    wrap_errors,
-)
+from unclump.tables.files._validation import check_file_target, check_regular, prefix_errors, wrap_errors
+from unclump.tables.files.safetensors_files import open_tensors, package
 from unclump.tables.transform_maps import Affine
 
 FORMAT = "unclump isotropy 1"
@@ -29,12 +24,9 @@ def write(path: str | os.PathLike[str], by: Affine, header: Mapping[str, Any]) -
     path = Path(path)
     check_map_target(path)
     with prefix_errors(path):
-        try:
-            from safetensors.torch import save
-        except ImportError:
-            raise missing_package("safetensors") from None
         text = json.dumps({"format": FORMAT, **header}, allow_nan=False)
-        content = save({name: part.contiguous() for name, part in by._asdict().items()}, metadata={_KEY: text})
+        tensors = {name: part.contiguous() for name, part in by._asdict().items()}
+        content = package().torch.save(tensors, metadata={_KEY: text})
         with replace_file(path) as file:
             file.write(content)
 
@@ -55,11 +47,8 @@ def read(path: str | os.PathLike[str]) -> tuple[Affine, dict[str, Any]]:
     with prefix_errors(path):
         check_regular(path)
         header = _open_map(path)
-        with wrap_errors(_NOT_A_MAP):
-            from safetensors import safe_open
-
-            with safe_open(path, framework="pt") as file:
-                by = Affine(file.get_tensor("shift").clone(), file.get_tensor("matrix").clone())
+        with wrap_errors(_NOT_A_MAP), open_tensors(path) as file:
+            by = Affine(file.get_tensor("shift").clone(), file.get_tensor("matrix").clone())
         if not all(part.isfinite().all() for part in by):
             raise FileError(f"{_NOT_A_MAP}: it holds NaN or infinity")
     return by, header
@@ -77,11 +66,7 @@ def explain(path: str | os.PathLike[str]) -> Iterator[None]:
 
 def _open_map(path: Path) -> dict[str, Any]:
     """The header of a map, once the file is known to be one."""
-    try:
-        from safetensors import safe_open
-    except ImportError:
-        raise missing_package("safetensors") from None
-    with wrap_errors(_NOT_A_MAP), safe_open(path, framework="pt") as file:
+    with wrap_errors(_NOT_A_MAP), open_tensors(path) as file:
         text = (file.metadata() or {}).get(_KEY, "")
         slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
         layout = {key: (part.get_dtype(), list(part.get_shape())) for key, part in slices.items()}

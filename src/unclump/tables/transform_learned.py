@@ -1,4 +1,4 @@
-"""An affine map that is learned: the rows that it makes are as dispersed as an objective asks."""
+"""An affine map that is trained to disperse the rows, by an objective."""
 
 import torch
 from jaxtyping import Float
@@ -55,7 +55,7 @@ def soften(full: Affine, strength: float) -> Affine:
 
 
 def sample_rows(x: Tensor | Floats, generator: torch.Generator) -> Float[Tensor, "m d"]:
-    """Rows to learn from, on the CPU, without those of zeros: all, or a random choice of a large table."""
+    """The rows to train on, on the CPU, without rows of zeros: all, or a random sample of a large table."""
     n = x.shape[0]
     keep = torch.ones(n, dtype=torch.bool)
     if n > _MOST_ROWS:

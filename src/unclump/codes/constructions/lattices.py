@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Integer
 
-from unclump.codes.constructions.polytopes import Points, unit_rows
+from unclump.codes.constructions.polytopes import Points, sign_patterns, unit_rows
 
 Vectors = Integer[np.ndarray, "_ width"]
 
@@ -44,9 +44,7 @@ def words_of_weight(words: Vectors, weight: int) -> Vectors:
 def with_signs(words: Vectors, size: int, *, even: bool) -> Vectors:
     """Replace the ones of each word by ±`size`: all sign patterns, or those with an even number of minus signs."""
     ones = int(words[0].sum())
-    signs = np.array(list(itertools.product([size, -size], repeat=ones)), dtype=np.int8)
-    if even:
-        signs = signs[(signs < 0).sum(axis=1) % 2 == 0]
+    signs = (size * sign_patterns(ones, even=even)).astype(np.int8)
     vectors = np.zeros((len(words), len(signs), words.shape[1]), dtype=np.int8)
     positions = words.nonzero()[1].reshape(-1, 1, ones)
     np.put_along_axis(vectors, np.broadcast_to(positions, (len(words), len(signs), ones)), signs[None], axis=2)

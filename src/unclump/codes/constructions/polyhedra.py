@@ -9,7 +9,7 @@ from math import acos, atan2, cos, hypot, pi, sin, sqrt
 
 import numpy as np
 
-from unclump.codes.constructions.polytopes import Points, ring, unit_rows
+from unclump.codes.constructions.polytopes import GOLDEN, Points, ring, sign_patterns, unit_rows
 
 
 def bisect(f: Callable[[float], float], low: float, high: float) -> float:
@@ -24,7 +24,6 @@ def bisect(f: Callable[[float], float], low: float, high: float) -> float:
 
 
 POLE = np.array([[0.0, 0.0, 1.0]])
-GOLDEN = (1 + sqrt(5)) / 2
 TRIBONACCI = bisect(lambda t: t**3 - t**2 - t - 1, 1, 2)
 
 
@@ -123,7 +122,7 @@ def points_14() -> Points:
 def snub_cube() -> Points:
     """The permutations of (±1, ±1/t, ±t): even ones with an odd number of minus signs, odd ones with an even number."""
     t = TRIBONACCI
-    signs = np.array([[i, j, k] for i in (1, -1) for j in (1, -1) for k in (1, -1)])
+    signs = sign_patterns(3)
     odd, even = signs[signs.prod(axis=1) < 0], signs[signs.prod(axis=1) > 0]
     halves = [odd * np.array([1, 1 / t, t]), even * np.array([t, 1 / t, 1])]
     return unit_rows(np.concatenate([np.roll(half, shift, axis=1) for half in halves for shift in range(3)]))

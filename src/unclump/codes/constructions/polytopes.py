@@ -1,17 +1,27 @@
 """Codes with simple coordinates: polygons, simplices, and a few regular polytopes."""
 
 import itertools
+import math
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Integer
 
 Points = Float64[np.ndarray, "n d"]
+
+
+GOLDEN = (1 + math.sqrt(5)) / 2
 
 
 def unit_rows(x: Points) -> Points:
     """Divide every row by its norm."""
     unit: Points = x / np.linalg.norm(x, axis=1, keepdims=True)
     return unit
+
+
+def sign_patterns(count: int, *, even: bool = False) -> Integer[np.ndarray, "k {count}"]:
+    """All rows of 1 and -1, or those with an even number of minus signs."""
+    signs = np.array(list(itertools.product((1, -1), repeat=count)))
+    return signs[signs.prod(axis=1) > 0] if even else signs
 
 
 def ring(count: int, height: float = 0.0, turn: float = 0.0) -> Points:
@@ -61,22 +71,18 @@ def petersen() -> Points:
 
 def half_cube(d: int) -> Points:
     """The corners of the cube with an even number of minus signs."""
-    corners = np.array(list(itertools.product([1.0, -1.0], repeat=d)))
-    even: Points = corners[corners.prod(axis=1) > 0] / np.sqrt(d)
+    even: Points = sign_patterns(d, even=True) / np.sqrt(d)
     return even
 
 
 def cell_24() -> Points:
     """The 24-cell as the unit Hurwitz quaternions: the axes and the corners of the cube."""
-    return np.concatenate([np.eye(4), -np.eye(4), np.array(list(itertools.product([0.5, -0.5], repeat=4)))])
+    return np.concatenate([np.eye(4), -np.eye(4), 0.5 * sign_patterns(4)])
 
 
 def cell_600() -> Points:
     """The 600-cell as the 120 unit icosians: the 24-cell and the even permutations of (golden, 1, 1/golden, 0) / 2."""
-    golden = (1 + np.sqrt(5)) / 2
-    signed = np.array(
-        list(itertools.product([golden / 2, -golden / 2], [0.5, -0.5], [0.5 / golden, -0.5 / golden], [0]))
-    )
+    signed = np.pad(sign_patterns(3) * np.array([GOLDEN / 2, 0.5, 0.5 / GOLDEN]), ((0, 0), (0, 1)))
     even = [p for p in itertools.permutations(range(4)) if _inversions(p) % 2 == 0]
     return unit_rows(np.concatenate([cell_24(), *(signed[:, p] for p in even)]))
 

@@ -5,13 +5,11 @@ References:
     Codes, chapters 9 and 15. 1977.
 """
 
-import itertools
-
 import numpy as np
 from jaxtyping import Bool
 
 from unclump.codes.constructions.fields import Field
-from unclump.codes.constructions.polytopes import Points, unit_rows
+from unclump.codes.constructions.polytopes import Points, sign_patterns, unit_rows
 
 
 def gold(m: int) -> Points:
@@ -40,8 +38,7 @@ def signed_blocks(blocks: Bool[np.ndarray, "b d"]) -> Points:
     Two sign patterns on a block of w points differ in at least two places, so their cosine is at most (w - 4) / w; for
     two blocks that share s points it is at most s / w.
     """
-    size = int(blocks[0].sum())
-    even = np.array([signs for signs in itertools.product((1, -1), repeat=size) if np.prod(signs) > 0])
+    even = sign_patterns(int(blocks[0].sum()), even=True)
     points = np.zeros((len(blocks), len(even), blocks.shape[1]))
     for block, rows in zip(blocks, points, strict=True):
         rows[:, block] = even

@@ -1,4 +1,4 @@
-"""Formats whose libraries can crash: read by `unclump._isolated`, in another process, into a temporary `.npy`."""
+"""Runs `unclump._isolated`, which reads formats whose libraries can crash, in another process."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from typing import Any
 from unclump._text import FileError, escape_unprintable
 from unclump.tables.files._validation import missing_package
 
-# The paths of this interpreter, and not the present folder, in which a file may be called faiss.py.
+# The paths of this interpreter, without the working directory, which may contain a file called faiss.py.
 _START = (
     "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); from unclump._isolated import main; main(sys.argv[1:])"
 )
@@ -21,11 +21,11 @@ _ENVIRONMENT = {
     "HDF5_PLUGIN_PRELOAD": "::",  # no filters from elsewhere
     "HDF5_USE_FILE_LOCKING": "FALSE",
 }
-_LIMITS = {"SIGKILL", "SIGXCPU"}  # of a process that exceeds what the system, or `unclump._isolated`, allows
+_LIMITS = {"SIGKILL", "SIGXCPU"}  # end a process that exceeds the limits of the system or of `unclump._isolated`
 
 
 def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> dict[str, Any]:
-    """Run a command on a file in another process, and return its answer; raise what it refuses, or that it crashed."""
+    """Run a command on a file in another process and return its answer; raise if it refuses the file, or crashes."""
     run = subprocess.run(
         [sys.executable, "-c", _START, "\n".join(filter(None, sys.path)), command, str(path.absolute()), *arguments],
         stdin=subprocess.DEVNULL,

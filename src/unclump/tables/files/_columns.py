@@ -1,4 +1,4 @@
-"""Tables in columns, as in Parquet and Arrow: a column of lists, or many columns of numbers, and one of names."""
+"""Tables stored as columns, as in Parquet and Arrow: a column of lists or many of numbers, and perhaps one of names."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -40,9 +40,9 @@ def choose_names_column(schema: Any) -> str | None:
 def read_columns(
     batches: Iterable[Any], rows: int, columns: Sequence[str], names_column: str | None, size: int
 ) -> tuple[torch.Tensor, list[str] | None]:
-    """Read a table and its names from batches of rows; neither may be much larger than the file, of `size` bytes."""
+    """Read a table and its names from batches of rows; raise if they are much larger than the file of `size` bytes."""
     check_shape(rows, 2)
-    check_ratio(rows * len(columns) * 2, size)  # before a single row is read
+    check_ratio(rows * len(columns) * 2, size)  # before any row is read
     points: np.ndarray | None = None
     names = _Names(size)
     filled = 0
@@ -69,7 +69,7 @@ def read_columns(
 
 
 class _Names:
-    """Row names: equal ones are one string in memory, since a file of kilobytes can repeat a long one for gigabytes."""
+    """Row names; equal names share one string, since a file of kilobytes can expand to gigabytes of repeated names."""
 
     def __init__(self, size: int) -> None:
         self.names: list[str] = []
@@ -138,7 +138,7 @@ def _is_coordinate(field: Any) -> bool:
 
 
 def columns_left_out(schema: Any, columns: Sequence[str]) -> list[str]:
-    """The columns of single numbers that are no coordinates: integers, and those called id, index and the like."""
+    """The columns of numbers that are not coordinates: integers, and columns named id, index and the like."""
     types = pyarrow().types
     numbers = [field.name for field in schema if types.is_integer(field.type) or types.is_floating(field.type)]
     return [name for name in numbers if name not in columns and not _is_coordinate(schema.field(name))]

@@ -1,4 +1,4 @@
-"""The layout of CSV and TSV: which columns hold numbers or lists, and which names; and the records of a file."""
+"""The layout of CSV and TSV: which columns hold numbers, lists or names; and the records of a file."""
 
 import csv
 import re
@@ -22,7 +22,7 @@ _COUNT_HEADINGS = {"idx", "row", "rank", "count", "counts", "freq", "frequency"}
 
 @dataclass(frozen=True)
 class Layout:
-    """The headings, if any; which columns hold numbers, or a list of them, and which the names; the delimiter."""
+    """The headings, if any; the columns of numbers or lists, and that of names; the delimiter."""
 
     headings: tuple[str, ...] | None
     cells: int
@@ -35,13 +35,13 @@ class Layout:
 
     @property
     def numbers_left_out(self) -> list[str]:
-        """The columns of numbers that are no coordinates, by heading, or by their place from 1 on."""
+        """The columns of numbers that are not coordinates, by heading, or by position from 1."""
         left_out = [] if self.is_list else [i for i in self.numbers if i not in {*self.columns, self.names_column}]
         return [f"column {i + 1}" if self.headings is None else self.headings[i] for i in left_out]
 
     @property
     def others(self) -> list[int]:
-        """The columns of anything else."""
+        """All other columns."""
         return [i for i in range(self.cells) if i not in {*self.columns, self.names_column}]
 
 
@@ -81,7 +81,7 @@ def _layout_without_headings(values: list[str], delimiter: str, tensor: str | No
 
 
 def _layout_with_headings(headings: list[str], values: list[str], delimiter: str, tensor: str | None) -> Layout:
-    """Take the column of lists, or those of numbers: x0, x1, ..., or else all that can be coordinates."""
+    """Choose the column of lists, or the numbered columns x0, x1, ..., or else all that can be coordinates."""
     lists = [i for i, cell in enumerate(values) if _is_list(cell) and tensor in {None, headings[i]}]
     if len(lists) > 1:
         listed = ", ".join(f"'{sanitise(headings[i])}'" for i in lists[:8])
@@ -166,16 +166,16 @@ def _csv_records(reader: Any) -> Iterator[tuple[int, list[str]]]:
 
 
 class RowNumbers:
-    """The columns that number the rows: whole numbers that rise in all lines so far; none in a series x0, x1, ...
+    """Finds the columns that number the rows: whole numbers that rise in every line; a series x0, x1, ... has none.
 
-    From 0 or 1 on by one, three lines suffice. Other numbers, such as those of rows that were selected from a larger
-    table, must rise in ten: of random ones one column in 3.6 million does.
+    Three lines suffice if they count up from 0 or 1. Other numbers, such as those of rows selected from a larger table,
+    must rise in ten lines; one column of random numbers in 3.6 million does.
     """
 
     def __init__(self, layout: Layout) -> None:
         numbers = () if layout.is_list or layout.is_series else layout.columns
         self._last: dict[int, int] = dict.fromkeys(numbers, -1)  # the last number of each column that rises
-        self._counting = {first: set(numbers) for first in (0, 1)}  # those that count from there on
+        self._counting = {first: set(numbers) for first in (0, 1)}  # the columns that count up from there
         self._rows = 0
 
     def add(self, cells: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ def as_frame(table: "Table") -> "pandas.DataFrame":
 
 
 def as_html(table: "Table") -> str:
-    """The first rows, and a histogram of the angles between some hundred rows."""
+    """The first rows, and a histogram of the angles between a few hundred rows."""
     n, d = table.points.shape
     names = [str(row) for row in range(_ROWS)] if table.names is None else table.names
     more = ["…"] if d > _COLUMNS else []

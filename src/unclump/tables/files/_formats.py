@@ -31,7 +31,7 @@ from unclump.tables.files._table import Table
 from unclump.tables.files._validation import FLOATS, check_names, check_regular
 
 MODEL_FOLDER = huggingface.FORMAT
-SHARDS = "several files"  # of one table; the name of the format that `read_tables` reads
+SHARDS = "several files"  # of one table: the format of what `read_tables` reads
 
 
 @dataclass(frozen=True)

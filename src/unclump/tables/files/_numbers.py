@@ -23,18 +23,21 @@ class _NeedsFloat64Error(Exception):
     """A number that float32 cannot represent."""
 
 
-def parse_rows(rows: Callable[[], Iterator[tuple[int, bytes]]], n: int, d: int, separator: str) -> torch.Tensor:
-    """Parse an (n, d) table from rows of (line number, text of d numbers); start again if it needs float64."""
+Rows = Iterator[tuple[int, str, bytes]]  # the number of a line, the name of its row, and the text of its numbers
+
+
+def parse_rows(rows: Callable[[], Rows], n: int, d: int, separator: str) -> tuple[torch.Tensor, list[str]]:
+    """Parse an (n, d) table and the names of its rows; start again if it needs float64."""
     with suppress(_NeedsFloat64Error):
         return _parse_rows_as(rows(), np.empty((n, d), np.float32), separator)
     return _parse_rows_as(rows(), np.empty((n, d), np.float64), separator)
 
 
-def _parse_rows_as(rows: Iterator[tuple[int, bytes]], points: np.ndarray, separator: str) -> torch.Tensor:
-    is_float32 = points.dtype == np.float32
+def _parse_rows_as(rows: Rows, points: np.ndarray, separator: str) -> tuple[torch.Tensor, list[str]]:
+    is_float32, names = points.dtype == np.float32, []
     with warnings.catch_warnings(), np.errstate(over="ignore", under="ignore"):
         warnings.simplefilter("error")  # NumPy 1 warns where NumPy 2 raises
-        for row, (line, text) in enumerate(rows):
+        for row, (line, name, text) in enumerate(rows):
             try:
                 numbers = np.fromstring(text, sep=separator)
             except (ValueError, DeprecationWarning):
@@ -45,7 +48,8 @@ def _parse_rows_as(rows: Iterator[tuple[int, bytes]], points: np.ndarray, separa
             points[row] = numbers
             if is_float32 and (has_many_digits(text) or not is_in_range(numbers, points[row])):
                 raise _NeedsFloat64Error
-    return torch.from_numpy(points)
+            names.append(name)
+    return torch.from_numpy(points), names
 
 
 def is_in_range(numbers: np.ndarray, rounded: np.ndarray) -> bool:

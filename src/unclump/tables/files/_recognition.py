@@ -1,4 +1,4 @@
-"""What a file looks like, by its first bytes: a format that is read, or one that is not, by its name."""
+"""The format of a file by its first bytes, whether it can be read or not."""
 
 import zipfile
 from pathlib import Path
@@ -27,7 +27,7 @@ _NAMES = {
     "faiss": "a FAISS index",
     "safetensors": "safetensors",
 }
-_NOT_READ = {  # what other formats are called, and what to do
+_NOT_READ = {  # names of other formats, and advice
     b"\xba\x16\x4f\x2f": "a fastText model; use the .vec file that comes with it",
     b"version https://git-lfs": "a pointer of Git LFS and not the file itself; fetch it with: git lfs pull",
     b"GGUF": "a GGUF model; take the model's safetensors files",
@@ -51,7 +51,7 @@ _NOT_READ = {  # what other formats are called, and what to do
 
 
 def sniff(path: Path) -> str:
-    """Detect the format of a file from its first bytes; raise, by its name, for one that is not read."""
+    """Detect the format of a file from its first bytes; raise if it cannot be read, naming what it is."""
     head = _head(path)
     if not head:
         raise FileError("is empty")
@@ -72,7 +72,7 @@ def sniff(path: Path) -> str:
 
 
 def describe(path: Path) -> str | None:
-    """What a file looks like by its first bytes, or None if they are those of no format in particular."""
+    """Describe a file by its first bytes; None if they match no format."""
     head = _head(path)
     name = _format_of(path, head, open_archive=False)
     if name is not None:
@@ -83,7 +83,7 @@ def describe(path: Path) -> str | None:
 
 
 def _not_read(head: bytes) -> str | None:
-    """What a file that begins like this is, if it is of a format that is known and not read."""
+    """Describe a file of a known format that cannot be read, or return None."""
     if head[257:262] == b"ustar":
         return "a tar archive; unpack it first"
     if head[:1] == b"\x08" and head[1:2] < b"\x20" and head[2:3] == b"\x12":  # its version, then who made it
@@ -92,7 +92,7 @@ def _not_read(head: bytes) -> str | None:
 
 
 def describe_format(name: str) -> str | None:
-    """What files of a format look like; both formats that are zip archives look the same."""
+    """Describe a format; the two formats that are zip archives have the same description."""
     return _NAMES.get("npz" if name == "torch" else name)
 
 
@@ -106,7 +106,7 @@ def _is_pickle(head: bytes) -> bool:
 
 
 def _format_of(path: Path, head: bytes, *, open_archive: bool = True) -> str | None:
-    """The format that is read and begins like this, or None if the first bytes do not tell."""
+    """The readable format that begins like this, or None if the first bytes do not determine it."""
     if head.startswith(b"PK\x03\x04"):
         if not open_archive:
             return "npz"

@@ -31,9 +31,9 @@ class Source:
     files: tuple[Path, ...]  # every file that was read: none may be overwritten by accident
     fingerprints: tuple[tuple[int, ...], ...]
     tensor: str | None = None
-    layout: object = None  # whatever else the format needs
+    layout: object = None  # anything else that the format needs
     names_path: Path | None = None  # the file or folder the names came from, if not the table's own file
-    notes: tuple[str, ...] = ()  # what a reader should know of how the file was read
+    notes: tuple[str, ...] = ()  # remarks for the user on how the file was read
 
     def layout_as(self, kind: type[_Layout]) -> _Layout:
         """Return the layout as the format's own type."""
@@ -58,8 +58,8 @@ class Table:
         names: One for each row, or None. Any Unicode, including empty and repeated names; bytes that are not UTF-8 are
             kept as lone surrogates, as Python does for file names.
         source: Where it was read from, or None.
-        convert: What `save` applies to each block of rows as it writes it, so that a large table is never held whole;
-            shape and dtype stay the same. None for nothing.
+        convert: A function that `save` applies to each block of rows as it writes it, so that a large table is never
+            held whole; it keeps shape and dtype. None for the rows as they are.
 
     Example:
         >>> table = Table(torch.eye(2), names=["east", "north"])
@@ -109,7 +109,7 @@ class Table:
         return replace(self, points=points, names=self.names if names is None else names, convert=None)
 
     def rows_to_write(self, rows: slice = slice(None)) -> Float[Tensor, "m d"]:
-        """Return these rows, converted if they are to be."""
+        """Return these rows as they are to be written, after `convert`."""
         points = self.points[rows].detach().cpu()
         return points if self.convert is None else self.convert(points)
 
@@ -134,7 +134,7 @@ class BadRow:
 def bad_rows(table: Table, *, progress: bool = False) -> list[BadRow]:
     """Find the rows that have no direction (NaN, infinite, or all zero), a block of rows at a time.
 
-    With `progress` a bar on stderr shows how far it is: of a mapped file these may be the first rows that are read.
+    With `progress`, a bar is shown on stderr: a memory-mapped file may be read from disk only now.
 
     Example:
         >>> bad_rows(Table(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), names=["east", "nowhere"]))

@@ -1,4 +1,4 @@
-"""The sizes of a Parquet file's columns, out of its footer.
+"""The sizes of a Parquet file's columns, from its footer.
 
 pyarrow's own accessors end the process on a damaged footer; this decoder of Thrift's compact protocol raises.
 """
@@ -15,7 +15,7 @@ _WIDTHS = {4: 4, 5: 8}  # bytes of a float and of a double, by Parquet's number 
 
 
 def column_sizes(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield the top-level column of every chunk, and how many bytes it decompresses to, by what the footer declares."""
+    """Yield the path of every column chunk, and the number of bytes that it decompresses to, as the footer declares."""
     metadata = _Decoder(_footer(path)).struct()
     for group in metadata.get(4, ()):  # numbers are those of Parquet's format
         for chunk in group.get(1, ()):

@@ -1,7 +1,7 @@
 """Arrow: files (`.arrow`, Feather) and streams, as Hugging Face datasets store them; read, not written.
 
-A file holds a stream between its first bytes and a table of contents, so that both are read as streams. Before Arrow
-reads one, the sizes that its messages declare are compared with the size of the file.
+A file is a stream between magic bytes and a table of contents, so both are read as streams. Before Arrow reads one,
+the sizes that its messages declare are compared with the size of the file.
 """
 
 import json
@@ -75,7 +75,7 @@ def _open(pa: Any, source: Any) -> Any:
 
 
 def _check_messages(path: Path) -> int:
-    """Count the rows of a stream, and raise if a message declares more than the file holds or could decompress to."""
+    """Count the rows of a stream; raise if a message declares more than the file holds or could decompress to."""
     size, rows, total = path.stat().st_size, 0, 0
     with open(path, "rb") as file:
         if file.read(len(FILE_MAGIC)) != FILE_MAGIC:
@@ -103,7 +103,7 @@ def _check_messages(path: Path) -> int:
 
 
 def _decompressed_size(file: BinaryIO, start: int, body: int, batch: "_Flat") -> int:
-    """The sizes that compressed buffers declare, in eight bytes before their data; -1 where one is not compressed."""
+    """The sum of the sizes that compressed buffers declare in their first eight bytes; -1 means uncompressed."""
     total = 0
     for offset, length in batch.pairs(2):
         if length >= 8:
@@ -115,7 +115,7 @@ def _decompressed_size(file: BinaryIO, start: int, body: int, batch: "_Flat") ->
 
 
 class _Flat:
-    """A table in a flat buffer: a vector of offsets says where its fields are."""
+    """A table in a flat buffer, with a vector of the offsets of its fields."""
 
     def __init__(self, data: bytes, position: int | None = None) -> None:
         self.data = data

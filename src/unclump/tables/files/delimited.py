@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from unclump._text import FileError, sanitise
 from unclump.tables.files._delimited_layout import DELIMITERS, Layout, RowNumbers, detect_layout, format_of, records
-from unclump.tables.files._numbers import format_rows, parse_rows
+from unclump.tables.files._numbers import Rows, format_rows, parse_rows
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_shape, note_on_columns
 
@@ -39,16 +39,13 @@ def read(path: Path, tensor: str | None) -> Table:
         layout = replace(layout, columns=tuple(i for i in layout.columns if i not in counting.columns))
         d = len(layout.columns)
     check_shape(n, d)
-    names: list[str] = []
 
-    def rows() -> Iterator[tuple[int, bytes]]:
-        names.clear()
+    def rows() -> Rows:
         for line, cells in islice(records(path, layout.delimiter), start, None):
-            if layout.names_column is not None:
-                names.append(cells[layout.names_column])
-            yield line, _numbers(cells, layout).encode("utf-8", "surrogateescape")
+            name = "" if layout.names_column is None else cells[layout.names_column]
+            yield line, name, _numbers(cells, layout).encode("utf-8", "surrogateescape")
 
-    points = parse_rows(rows, n, d, ",")
+    points, names = parse_rows(rows, n, d, ",")
     notes = note_on_columns(layout.numbers_left_out)
     source = make_source(path, format_name, points, tensor=tensor, layout=layout, notes=notes)
     return Table(points, None if layout.names_column is None else names, source)

@@ -17,7 +17,7 @@ MAGIC = b"\x1f\x8b"
 
 
 def read(path: Path, tensor: str | None, read_inner: Callable[[Path, str | None], Table]) -> Table:
-    """Decompress `words.csv.gz` and read it as `words.csv`; on disk rather than in memory, and no bombs."""
+    """Decompress `words.csv.gz` on disk, unless it is a decompression bomb, and read it as `words.csv`."""
     with temporary_folder() as folder:
         inner = folder / (path.stem if path.suffix.lower() == ".gz" else path.name)
         _decompress(path, inner)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import numpy as np
 import torch
 
 from unclump._text import FileError, sanitise
@@ -106,14 +105,14 @@ def _write_new(file: BinaryIO, table: Table) -> None:
     """Write the table and its names, if it has any, a row group at a time."""
     pa = pyarrow()
     number = pa.from_numpy_dtype(str(table.points.dtype).removeprefix("torch."))
-    name = [] if table.names is None else [pa.field("name", pa.string())]
-    schema = pa.schema([*name, pa.field("points", pa.list_(number))])
+    name, lists = [] if table.names is None else [pa.field("name", pa.string())], pa.list_(number)
+    schema = pa.schema([*name, pa.field("points", lists)])
     step = max(1, _GROUP // table.points.shape[1])
     with pa.parquet.ParquetWriter(file, schema) as writer:
         for start in range(0, len(table.points), step):
             rows = slice(start, start + step)
             names = [] if table.names is None else [_names_column(table.names[rows], pa.string())]
-            writer.write_table(pa.table([*names, _list_column(table.rows_to_write(rows), None)], schema=schema))
+            writer.write_table(pa.table([*names, _list_column(table.rows_to_write(rows), lists)], schema=schema))
 
 
 def _row_groups(old: Any, has_same_rows: bool, rows: int) -> Iterator[tuple[Any, slice]]:
@@ -180,10 +179,4 @@ def _list_column(points: torch.Tensor, kind: Any) -> Any:
     """Convert a table to a column of lists of the given type."""
     pa = pyarrow()
     values = pa.array(points.detach().cpu().contiguous().flatten().numpy())
-    n, d = points.shape
-    if kind is not None and pa.types.is_fixed_size_list(kind):
-        return pa.FixedSizeListArray.from_arrays(values, type=kind)
-    if kind is not None and pa.types.is_large_list(kind):
-        return pa.LargeListArray.from_arrays(np.arange(n + 1, dtype=np.int64) * d, values).cast(kind)
-    lists = pa.ListArray.from_arrays(np.arange(n + 1, dtype=np.int32) * d, values)
-    return lists if kind is None else lists.cast(kind)
+    return pa.FixedSizeListArray.from_arrays(values, points.shape[1]).cast(kind)

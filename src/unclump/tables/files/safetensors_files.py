@@ -19,7 +19,7 @@ _DTYPES = {code: str(dtype).removeprefix("torch.") for dtype, code in _CODES.ite
 
 def entries(path: Path) -> dict[str, Entry]:
     """List the tensors of a file from its header, which safetensors checks against the size of the file."""
-    with wrap_errors("is not a valid safetensors file"), _open(path) as file:
+    with wrap_errors("is not a valid safetensors file"), open_tensors(path) as file:
         slices = {key: file.get_slice(key) for key in file.keys()}  # noqa: SIM118 - not a mapping
         return {
             key: Entry(tuple(part.get_shape()), _DTYPES.get(part.get_dtype(), part.get_dtype()))
@@ -27,12 +27,18 @@ def entries(path: Path) -> dict[str, Entry]:
         }
 
 
-def _open(path: Path) -> Any:
+def open_tensors(path: Path) -> Any:
+    """Open a file whose tensors are read one by one."""
+    return package().safe_open(path, framework="pt")
+
+
+def package() -> Any:
+    """safetensors, with its functions for torch, or the error that names its extra."""
     try:
-        from safetensors import safe_open
+        import safetensors.torch
     except ImportError:
         raise missing_package("safetensors") from None
-    return safe_open(path, framework="pt")
+    return safetensors
 
 
 def read(path: Path, tensor: str | None) -> Table:
@@ -40,7 +46,7 @@ def read(path: Path, tensor: str | None) -> Table:
     available = entries(path)
     key = choose_table(available, tensor)
     check_shape(*available[key].shape)
-    with wrap_errors("is not a valid safetensors file"), _open(path) as file:
+    with wrap_errors("is not a valid safetensors file"), open_tensors(path) as file:
         points: torch.Tensor = file.get_tensor(key)
     lengths = {k: entry.shape[0] for k, entry in available.items() if entry.shape and k != key}
     return Table(points, source=make_source(path, FORMAT, points, tensor=key, layout=lengths))

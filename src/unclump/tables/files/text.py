@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from unclump._text import FileError, sanitise
-from unclump.tables.files._numbers import format_rows, is_number, parse_rows
+from unclump.tables.files._numbers import Rows, format_rows, is_number, parse_rows
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_no_tensor, check_shape
 from unclump.tables.files.word2vec import parse_header
@@ -34,16 +34,12 @@ def read(path: Path, tensor: str | None) -> Table:
     if header is not None and n != header[0]:
         raise FileError(f"declares {header[0]} rows, holds {n}: it is truncated, or its first line is wrong")
     check_shape(n, d)
-    names: list[str] = []
 
-    def rows() -> Iterator[tuple[int, bytes]]:
-        names.clear()
+    def rows() -> Rows:
         for number, line in islice(lines(path), start, None):
-            name, numbers = _split(line, d, number)
-            names.append(name.decode("utf-8", "surrogateescape"))
-            yield number, numbers
+            yield number, *_split(line, d, number)
 
-    points = parse_rows(rows, n, d, " ")
+    points, names = parse_rows(rows, n, d, " ")
     return Table(points, names, make_source(path, FORMAT, points, layout=header is not None))
 
 
@@ -82,14 +78,14 @@ def _guess_dimension(path: Path) -> int:
     return d
 
 
-def _split(line: bytes, d: int, number: int) -> tuple[bytes, bytes]:
+def _split(line: bytes, d: int, number: int) -> tuple[str, bytes]:
     """Split a line into the name and the text of the d numbers after it."""
     spaces = line.count(b" ")
     if spaces < d:
         text = sanitise(line.decode("utf-8", "surrogateescape"))
         raise FileError(f"line {number}: expected a name and {d} numbers, got {spaces + 1} fields: '{text}'")
     name = line.partition(b" ")[0] if spaces == d else line.rsplit(b" ", d)[0]
-    return name, line[len(name) + 1 :]
+    return name.decode("utf-8", "surrogateescape"), line[len(name) + 1 :]
 
 
 def check(table: Table) -> None:
