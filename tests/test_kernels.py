@@ -37,6 +37,12 @@ def test_equals_its_definition(kernel):
 
 
 @each_kernel
+def test_vanishes_infinitely_far_where_it_says_so(kernel):
+    value, derivative = kernel.value_and_derivative(torch.tensor([torch.inf]))
+    assert kernel.vanishes_far <= (value.item() == derivative.item() == 0)
+
+
+@each_kernel
 def test_derivative_is_that_of_the_value(kernel):
     r2 = torch.tensor([1e-8, 1e-3, 0.5, 2.0, 3.9], dtype=torch.float64, requires_grad=True)
     (expected,) = torch.autograd.grad(kernel(r2).sum(), r2)

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 _HALF = (torch.float16, torch.bfloat16)
@@ -59,17 +59,43 @@ def largest_slope(dtype: torch.dtype) -> float:
 
 
 def push_aside(
-    vector: Float[Tensor, "*sets n d"], x: Float[Tensor, "*sets n d"], by: Float[Tensor, "*sets n 1"]
+    vector: Float[Tensor, "*sets n d"],
+    x: Float[Tensor, "*sets n d"],
+    by: Float[Tensor, "*sets n 1"],
+    *,
+    unit: float = 1.0,
 ) -> None:
-    """Add a multiple of a coordinate axis to every vector, in place; its component tangent at the point has norm `by`.
+    """Add a multiple of an axis to every vector, in place; its component tangent at the point has the norm `by * unit`.
 
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    first = x[..., :8]
-    smallest, axis = first.square().min(dim=-1, keepdim=True)
-    is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # vmap has no scatter, a GPU no fixed order of it
-    vector[..., :8].add_(is_axis * (by * torch.rsqrt(1 - smallest)))
+    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
+    vector.scatter_add_(-1, axis, torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_().mul_(by))
+
+
+def take_apart(
+    vector: Float[Tensor, "*sets n d"],
+    x: Float[Tensor, "*sets n d"],
+    length: Float[Tensor, "*sets n 1"],
+    coincide: Bool[Tensor, "*sets n 1"],
+    after: Int[Tensor, "*sets n 1"],
+) -> None:
+    """Set the distance of coinciding points to `apart`, in place, and push each aside by its own amount.
+
+    So a whole clump comes apart within a few steps.
+
+    Args:
+        vector: The points minus one other each.
+        x: The points.
+        length: The norms of the vectors.
+        coincide: Whether the points coincide.
+        after: By how many rows the point comes after the other: the later is pushed to one side, the earlier to the
+            other.
+    """
+    length.masked_fill_(coincide, apart(x.dtype))
+    by = (after * coincide).to(x.dtype)
+    push_aside(vector, x, by.div_(by.abs().add_(1)), unit=apart(x.dtype))
 
 
 _NO_CHANGE = nullcontext()

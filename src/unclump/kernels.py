@@ -68,6 +68,11 @@ class Kernel(ABC):
         return None
 
     @property
+    def vanishes_far(self) -> bool:
+        """Whether value and derivative vanish at an infinite squared chord."""
+        return self.exponential is not None
+
+    @property
     def may_overflow(self) -> bool:
         """Whether sums of derivatives may overflow in float32, for points at least `apart` from each other."""
         return True
@@ -243,6 +248,10 @@ class Riesz(Kernel):
         value = torch.rsqrt(r2) if self.s == 1 else r2 ** (-self.s / 2)
         value = value if self.s > 0 else value.neg_()
         return value, (value / r2).mul_(-self.s / 2)
+
+    @property
+    def vanishes_far(self) -> bool:
+        return type(self) is Riesz and self.distance == "chordal" and self.s > 0
 
     @property
     def may_overflow(self) -> bool:

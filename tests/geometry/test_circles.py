@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from unclump.geometry.circles import even_angles, unevenness
+from unclump.geometry.circles import _order, even_angles, unevenness
 
 
 @pytest.fixture
@@ -41,3 +41,10 @@ def test_even_angles_are_at_distance_zero_in_any_order(angles):
 def test_coinciding_angles_are_ranked_in_their_order():
     gaps = unevenness(torch.zeros(1, 4))
     assert_close(gaps, -even_angles(4).unsqueeze(0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+def test_order_by_bits_is_that_of_the_angles(dtype):
+    angles = torch.randn(40, 30, generator=torch.Generator().manual_seed(0)).to(dtype)
+    angles[:, 3], angles[0, :3] = torch.inf, torch.tensor([0.0, -0.0, -torch.inf])
+    assert torch.equal(angles.gather(-1, _order(angles)), angles.sort(dim=-1).values)

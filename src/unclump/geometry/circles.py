@@ -120,18 +120,16 @@ def unevenness(
         tensor([[-0.4682,  0.4682]])
     """
     if weight is None:
-        order = _order(angles)
-        places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
-        mean = angles.mean(dim=-1, keepdim=True)
-        return angles - torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
+        minus_places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device).flip(-1)
+        gaps = angles - angles.mean(dim=-1, keepdim=True)
+        return gaps.scatter_add_(-1, _order(angles), minus_places.expand_as(angles))
     if weight.dtype == torch.bool:
         total = weight.sum(dim=-1, keepdim=True, dtype=angles.dtype).clamp_min_(1)
-        order = _order(torch.where(weight, angles, torch.inf))
+        order = _order(angles.masked_fill(~weight, torch.inf))
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
-        places = (odd - total).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
+        minus_places = (total - odd).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
         mean = (angles * weight).sum(dim=-1, keepdim=True) / total
-        placed = torch.empty_like(angles).scatter_(-1, order, places.expand_as(angles)).add_(mean)
-        return (angles - placed).mul_(weight)
+        return (angles - mean).scatter_add_(-1, order, minus_places.expand_as(angles)).mul_(weight)
     total = weight.sum(dim=-1, keepdim=True)
     order = _order(torch.where(weight > 0, angles, torch.inf))
     arcs = weight.expand_as(angles).gather(-1, order)
@@ -154,4 +152,6 @@ def _order(angles: Float[Tensor, "*sets n"]) -> Int[Tensor, "*sets n"]:
     if not angles.is_cpu:
         return angles.argsort(dim=-1)
     bits = angles.detach().view(_INTEGERS[angles.element_size()])
-    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits).argsort(dim=-1)
+    limits = torch.iinfo(bits.dtype)
+    inverted = (bits >> (limits.bits - 1)).bitwise_and_(limits.max)  # zero, or the bits to be inverted
+    return inverted.bitwise_xor_(bits).argsort(dim=-1)

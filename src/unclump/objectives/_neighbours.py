@@ -25,11 +25,11 @@ class _Near(NamedTuple):
     """The k nearest of every point."""
 
     numbers: Int[Tensor, "*sets nk 1"]
-    """Through all ranks; -1 for fixed points."""
+    """Through all ranks; negative for fixed points."""
     measured: Measured
     parts: Float[Tensor, "*sets nk 1"] | float | None
     """The part of each in the value of its point; None for one."""
-    values: Float[Tensor, "*sets n"]
+    values: Float[Tensor, "*sets n 1"]
     """For every point the distance to its nearest, or the logarithm; the mean over k of them."""
 
 
@@ -79,7 +79,8 @@ class OfNeighbours(Objective):
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: None, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
         shares, near = others.shares, self._measure(x, others)
-        value = others.ranks.sum((near.values * shares).sum(dim=-1)).neg()
+        shares = shares if isinstance(shares, float) else shares.unsqueeze(-1)
+        value = others.ranks.sum((near.values * shares).sum(dim=(-2, -1))).neg()
         return value, self._pull(x, others, near, shares) if needs_grad else None
 
     def terms(
@@ -90,7 +91,7 @@ class OfNeighbours(Objective):
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
         near = self._measure(x, others)
-        return -near.values, None if left is None else self._pull(x, others, near, left)
+        return -near.values.squeeze(-1), None if left is None else self._pull(x, others, near, left.unsqueeze(-1))
 
     def _measure(self, x: Float[Tensor, "*sets n d"], others: Others) -> _Near:
         """The nearest of every point, and the distances to them."""
@@ -100,14 +101,14 @@ class OfNeighbours(Objective):
         after, parts = self._each(own) - numbers, self._parts(r2, others)
         measured = measure(self._each(x), points, r2, distance=self.distance, logarithm=self.logarithm, after=after)
         values = measured.value if parts is None else self._of_rows(_part_of(measured.value, parts))
-        return _Near(numbers, measured, parts, values.squeeze(-1))
+        return _Near(numbers, measured, parts, values)
 
     def _pull(
-        self, x: Float[Tensor, "*sets n d"], others: Others, near: _Near, left: Float[Tensor, "*sets n"] | float
+        self, x: Float[Tensor, "*sets n d"], others: Others, near: _Near, left: Float[Tensor, "*sets n 1"] | float
     ) -> Pull:
         """The gradient of minus the sum of the points' values, weighted by `left`."""
         (_, vector, slope, side), numbers = near.measured, near.numbers
-        slope = slope * (left if isinstance(left, float) else self._each(left.unsqueeze(-1)))
+        slope = slope * (left if isinstance(left, float) else self._each(left))
         slope = slope if near.parts is None else _part_of(slope, near.parts)
         if others.against is None and isinstance(side, float):
             pushes = vector.mul_(slope)
@@ -125,7 +126,8 @@ class OfNeighbours(Objective):
         points = torch.where(numbers < 0, points, take_rows(x, numbers.squeeze(-1).clamp_min(0)))
         x = self._each(x)
         first = others.ranks.before
-        after = self._each(torch.arange(first, first + n, device=x.device).unsqueeze(-1)) - numbers
+        own = torch.arange(first, first + n, device=x.device).unsqueeze(-1)
+        after = self._each(own) - numbers
         difference = x - points
         pushed = measure(x.detach(), points.detach(), r2, distance="squared", after=after).vector
         coincide = (difference == 0).all(dim=-1, keepdim=True)

@@ -204,7 +204,8 @@ def _directed(
         table, scales = objective.normalise(torch.cat([against, x], dim=-2))
         against, x = table.split(parts, dim=-2)
         joined = (scales != 0).squeeze(-1)
-        masks = _Masks(joined[..., parts[0] :], joined[..., : parts[0]], joined)
+        fixed, own = joined.split(parts, dim=-1)
+        masks = _Masks(own, fixed, joined)
         scale = scales[..., parts[0] :, :]
     else:
         x, scale = objective.normalise(x)

@@ -27,7 +27,9 @@ class Pull(NamedTuple):
     def over(self, total: Float[Tensor, "*sets"] | float) -> "Pull":
         """The gradient data of the objective divided by a total for each set; there must be a scale."""
         assert self.scale is not None
-        return Pull(self.vectors, self.scale / (total.view(*total.shape, 1, 1) if isinstance(total, Tensor) else total))
+        if isinstance(total, Tensor) and total.ndim > 0:
+            total = total[..., None, None]
+        return Pull(self.vectors, self.scale / total)
 
     def times(self, factor: Float[Tensor, "*sets"]) -> "Pull":
         """The gradient data of the objective times a factor for each set."""

@@ -17,20 +17,19 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn.functional import pad, softsign
+from torch.nn.functional import pad
 
 from unclump._precision import (
     add_product,
-    apart,
     as_sets,
     exact_products,
     largest_slope,
     narrow,
-    push_aside,
+    take_apart,
     take_rows,
 )
 from unclump.kernels import Kernel, kernel_by_name, name_of
-from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
+from unclump.ops.blocks import block_entries, fill_diagonal, largest, largest_of_columns, set_blocks
 from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import kernel_sum as loops
 
@@ -108,9 +107,9 @@ def _kernel_sum(
         return torch.zeros_like(x[..., :1]), torch.zeros_like(x) if needs_grad else x.new_empty(0)
     mask, is_whole = None, math.prod(shape) <= block_entries(x)
     if right is not None and right.dtype == torch.bool:
-        is_bias = is_whole and left is None and kernel_by_name(kernel).exponential is not None
+        is_bias = is_whole and left is None and kernel_by_name(kernel).vanishes_far
         if is_bias and not has_native(x) and not has_triton(x):
-            mask, right = right, None  # a bias of minus infinity leaves others out
+            mask, right = right, None  # an infinite squared chord leaves others out
         else:
             right = right.to(x.dtype)
     tables = [table for table in (x, y, right, left) if table is not None]
@@ -163,14 +162,14 @@ def _pairs(
     # The squared chord |a|^2 + |c|^2 - 2 <a, c> is minus twice a product of longer vectors, and a bias.
     columns = pad(there, (0, 1), value=-0.5)
     here, squares = there if y is None else x - mean, vector_norm(there, dim=-1, keepdim=True).square_()
-    own = squares if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
-    rows = torch.cat([here, own], dim=-1)
     floor = None
     if not kernel.exponential:  # what the rounding of a product can make of coinciding points, also where all coincide
         eps = torch.finfo(x.dtype).eps
         floor = (eps * squares.mean(dim=-2, keepdim=True)).clamp_min_(eps**1.5)
-    elif mask is not None:
-        squares = torch.where(mask, squares, math.inf)
+    if mask is not None:  # infinitely far from all, where kernels with a bias for a mask vanish
+        squares.masked_fill_(~mask, math.inf)
+    own = squares if table is x else vector_norm(here, dim=-1, keepdim=True).square_()
+    rows = torch.cat([here, own], dim=-1)
     factors = _factors(x, table, right, left, itself)
     return _Pairs(kernel, x, table, here, there, rows, columns, squares, floor, right, factors, itself)
 
@@ -237,9 +236,10 @@ class _Pairs:
         opposite = others = None
         if exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
             fill_diagonal(block, self.itself, -math.inf)
-            near = largest(block, 1)[1]
+            # A square of all pairs is symmetric, and columns are searched faster than rows.
+            near = (largest_of_columns(block) if self.y is self.x else largest(block, 1))[1]
             vector, r2 = self._measure(near)
-            value = slope = r2.mul_(scale).add_(offset).exp_()
+            value = slope = torch.rsub(r2, offset, alpha=-scale).exp_()
             if block.shape[-1] == 1:  # where a block holds nothing but a point itself
                 fill_diagonal(value, self.itself, 0.0)
             values = slopes = block.exp_().scatter_(-1, near, 0.0)
@@ -248,14 +248,18 @@ class _Pairs:
         else:
             fill_diagonal(block, self.itself, math.inf)
             near = largest(block, 1, smallest=True)[1]
-            fill_diagonal(block, self.itself, 2.0)  # any harmless value: no kernel is singular there
+            # Unless it is the only other, a point is infinitely far from itself, where some kernels vanish.
+            is_excluded = self.kernel.vanishes_far and block.shape[-1] > 1
+            if not is_excluded:
+                fill_diagonal(block, self.itself, 2.0)  # any harmless value: no kernel is singular there
             assert self.floor is not None
             torch.maximum(block, self.floor, out=block)
             vector, r2 = self._measure(near)
             block.scatter_(-1, near, r2)
             values, slopes = self.kernel.value_and_derivative(block) if needs_grad else (self.kernel(block), block)
-            for each in (values, slopes) if needs_grad else (values,):
-                fill_diagonal(each, self.itself, 0.0)
+            if not is_excluded:
+                for each in (values, slopes) if needs_grad else (values,):
+                    fill_diagonal(each, self.itself, 0.0)
             if needs_grad:
                 slope = slopes.gather(-1, near)
                 slopes.scatter_(-1, near, 0.0)
@@ -277,13 +281,11 @@ class _Pairs:
 
         Rows that coincide are taken to be `apart`, and pushed by different amounts: a clump comes apart in a few steps.
         """
-        x, n = self.x, self.x.shape[-2]
+        x, first = self.x, self.itself
         vector = x - take_rows(self.y, near.squeeze(-1))
         chord = vector_norm(vector, dim=-1, keepdim=True)
-        coincide = chord <= torch.finfo(x.dtype).eps
-        chord.masked_fill_(coincide, apart(x.dtype))
-        numbers = torch.arange(self.itself, self.itself + n, dtype=x.dtype, device=x.device)
-        push_aside(vector, x, softsign(numbers.unsqueeze(-1) - near).mul_(coincide).mul_(apart(x.dtype)))
+        numbers = torch.arange(first, first + x.shape[-2], device=x.device).unsqueeze(-1)
+        take_apart(vector, x, chord, chord <= torch.finfo(x.dtype).eps, numbers - near)
         return vector, chord.square_()
 
     def _force(

@@ -7,12 +7,11 @@ import math
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.linalg import vector_norm
-from torch.nn.functional import softsign
 
-from unclump._precision import apart, push_aside
+from unclump._precision import apart, take_apart
 
 
 class Measured(NamedTuple):
@@ -62,7 +61,7 @@ def measure(
         vector = torch.addcmul(x, others, side, value=-1)
         short = vector_norm(vector, dim=-1, keepdim=True)
         if after is not None:
-            _take_apart(vector, x, short, short == side - 1, after)
+            take_apart(vector, x, short, short == side - 1, after)
         q = short.square()
         # At least as large as the root of the smallest square: the slope times the vector is at most one.
         sine = torch.rsub(q, 1, alpha=0.25).sqrt_().mul_(short).clamp_min_(apart(x.dtype) ** 3)
@@ -76,22 +75,7 @@ def measure(
     if r2 is not None:
         chord.masked_fill_(r2.isnan(), math.nan)
     if after is not None:
-        _take_apart(vector, x, chord, chord == 0, after)
+        take_apart(vector, x, chord, chord == 0, after)
     if distance == "squared":
         return Measured(chord.square_(), vector, chord.new_full((), 2.0), 1.0)
     return Measured(chord.log(), vector, chord.pow(-2), 1.0) if logarithm else Measured(chord, vector, 1 / chord, 1.0)
-
-
-def _take_apart(
-    vector: Float[Tensor, "*sets n d"],
-    x: Float[Tensor, "*sets n d"],
-    length: Float[Tensor, "*sets n 1"],
-    coincide: Bool[Tensor, "*sets n 1"],
-    after: Int[Tensor, "*sets n 1"],
-) -> None:
-    """Set the distance of coinciding points to `apart`, in place, and push each aside by its own amount.
-
-    So a whole clump comes apart within a few steps.
-    """
-    length.masked_fill_(coincide, apart(x.dtype))
-    push_aside(vector, x, softsign((after * coincide).to(x.dtype)).mul_(apart(x.dtype)))

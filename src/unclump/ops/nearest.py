@@ -15,7 +15,7 @@ from torch.linalg import vector_norm
 from torch.nn.functional import pad
 
 from unclump._precision import add_product, as_sets, exact_products, take_rows
-from unclump.ops.blocks import block_entries, fill_diagonal, largest, set_blocks
+from unclump.ops.blocks import block_entries, fill_diagonal, largest, largest_of_columns, set_blocks
 from unclump.ops.dispatch import has_native, has_triton, register
 from unclump.ops.native import nearest as loops
 
@@ -118,7 +118,7 @@ def _nearest(
         mean = table.mean(dim=-2, keepdim=True)
         nan_or_zero = 0 * mean.sum(dim=-1, keepdim=True)  # a NaN in the table makes every squared chord NaN
         here, there, squares = _centred(x, y, mean)
-        squares = _unless_masked(squares, mask)
+        squares = _unless_masked(squares, mask).mT
         if _fits(x, table):
             scores = add_product(squares, here, there.mT, beta=-0.5)
             index, r2 = _measured(x, table, scores, k, candidates, itself, 0, mask is not None)
@@ -137,7 +137,7 @@ def _select_nearest(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: in
     if not _takes_product(x, x if y is None else y):
         return _nearest(x, y, mask, 1, itself, 1)  # type: ignore[no-any-return]
     index, best, here, squares = _by_product(x, y, mask, itself)
-    own = squares.mT if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
+    own = squares if y is None else vector_norm(here, dim=-1, keepdim=True).square_()
     return index, torch.sub(own, best, alpha=2)
 
 
@@ -154,9 +154,9 @@ def _by_product(x: Tensor, y: Tensor | None, mask: Tensor | None, itself: int) -
     with exact_products(x.device):
         mean = (x if y is None else y).mean(dim=-2, keepdim=True).nan_to_num_()  # others without a NaN remain so
         here, there, squares = _centred(x, y, mean)
-        scores = add_product(_unless_masked(squares, mask), here, there.mT, beta=-0.5)
-    fill_diagonal(scores, itself, -math.inf)
-    best, index = largest(scores, 1)
+        scores = add_product(_unless_masked(squares, mask), there, here.mT, beta=-0.5)
+    fill_diagonal(scores, -itself, -math.inf)
+    best, index = largest_of_columns(scores)
     return index, best, here, squares
 
 
@@ -167,15 +167,15 @@ def _fits(x: Tensor, table: Tensor) -> bool:
 
 def _centred(
     x: Tensor, y: Tensor | None, mean: Tensor
-) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets m d"], Float[Tensor, "*sets 1 m"]]:
+) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets m d"], Float[Tensor, "*sets m 1"]]:
     """The points and the others, moved to the mean, and the squared norms of the others."""
     there = (x if y is None else y) - mean
-    return there if y is None else x - mean, there, vector_norm(there, dim=-1).square_().unsqueeze(-2)
+    return there if y is None else x - mean, there, vector_norm(there, dim=-1, keepdim=True).square_()
 
 
-def _unless_masked(squares: Float[Tensor, "*sets 1 m"], mask: Bool[Tensor, "*sets m"] | None) -> Tensor:
+def _unless_masked(squares: Float[Tensor, "*sets m 1"], mask: Bool[Tensor, "*sets m"] | None) -> Tensor:
     """Infinite for masked others, which are then nobody's nearest."""
-    return squares if mask is None else torch.where(mask.unsqueeze(-2), squares, math.inf)
+    return squares if mask is None else squares.masked_fill(~mask.unsqueeze(-1), math.inf)
 
 
 def _streamed(
