@@ -209,4 +209,6 @@ def _make_code(points: Float[np.ndarray, "n d"], bound: Bound, source: str, ener
 
 
 def _describe_search(run: Solution) -> str:
-    return f"search with seed {run.seed}: {run.starts} starts, {run.hops} hops, {run.seconds:.1f} s"
+    counts = ((run.starts, "start"), (run.hops, "hop"))
+    tries = ", ".join(f"{number} {noun}{'s' if number != 1 else ''}" for number, noun in counts)
+    return f"search with seed {run.seed}: {tries}, {run.seconds:.1f} s"
