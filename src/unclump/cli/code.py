@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 HELP = "n well-separated directions in d dimensions"
 DESCRIPTION = (
-    "n directions in d dimensions, with the largest smallest angle known: by an exact construction, from the catalogue "
-    "or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
+    "Find n directions in d dimensions that are as far apart as possible: by an exact construction, from the "
+    "catalogue, or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
 )
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
@@ -25,7 +25,7 @@ EXAMPLES = """examples:
   unclump code 131 3 --time-limit 60         search for a minute
   unclump code 131 3 --improve               search, and add the result to your catalogue if it is better
   unclump code 12 3 --thomson                electrons on a sphere
-  unclump code 20 3 --lines                  lines through the origin, for which x and -x are one
+  unclump code 20 3 --lines                  lines through the origin: x and -x are the same line
 """
 _FORMATS = (".npy", ".csv", ".json")
 _PATIENCE = 2.0  # seconds of silence, where there is no terminal for a bar
@@ -43,7 +43,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=int, default=0, help="seed of the search (0)")
     command.add_argument("--time-limit", type=float, metavar="SECONDS", help="search for this long, and take the best")
     command.add_argument(
-        "--init", metavar="HOW", help="start of the search: random, symmetric, antipodal, blocks, or a .npy file"
+        "--init",
+        metavar="HOW",
+        help="start of the search: random, symmetric, antipodal, blocks, permuted, or a .npy file",
     )
     command.add_argument("--thomson", action="store_true", help="minimise the Coulomb energy instead")
     command.add_argument("--lines", action="store_true", help="lines through the origin: x and -x are equivalent")
