@@ -202,8 +202,8 @@ def test_headline_tiles_and_figures_name_the_same_faults(planted):
 @pytest.mark.parametrize(
     ("planted", "headline", "lead"),
     [
-        ("no direction", "1 row has no direction.", "NaN, infinite or zero. First drop or replace them."),
-        ("a constant", "Dead dimensions: 1 of 12 are constant.", "7. Drop them."),
+        ("no direction", "1 row has no direction.", "NaN, infinite or zero. First drop or replace it."),
+        ("a constant", "Dead dimensions: 1 of 12 is constant.", "7. Drop it."),
         ("a cone", "A cone: the rows share one direction.", "Mean cosine 0.99."),
     ],
 )

@@ -161,7 +161,10 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
     """Yield the name and the description of each fault, in the order of `FAULTS`."""
     bad = facts.not_finite + facts.zeros
     if facts.not_finite or facts.zeros > _PADDING_ROWS:
-        yield "directions", f"{_have(bad, 'row')} no direction (NaN, infinite or zero): first drop or replace them"
+        yield (
+            "directions",
+            f"{_have(bad, 'row')} no direction (NaN, infinite or zero): first drop or replace {_them(bad)}",
+        )
     rows, groups = facts.duplicates
     if rows:
         yield "duplicates", f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
@@ -176,7 +179,11 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         yield "hubs", f"hubs: one row is among the {facts.k} nearest of {facts.largest_hub:.0%} of the rows"
     dead = facts.dead_dimensions
     if len(dead) > _DEAD_SHARE * facts.d:
-        yield "dimensions", f"dead dimensions: {len(dead)} of {facts.d} are constant ({_list(dead)}): drop them"
+        are = "is" if len(dead) == 1 else "are"
+        yield (
+            "dimensions",
+            f"dead dimensions: {len(dead)} of {facts.d} {are} constant ({_list(dead)}): drop {_them(len(dead))}",
+        )
     if _norms_carry_frequency(facts):
         carry = "carry the frequency" if facts.has_frequencies else "fall from row to row, as the frequency may"
         advice = "compare by cosine, or normalise the rows"
@@ -236,6 +243,10 @@ def _list(numbers: tuple[int, ...], most: int = 5) -> str:
 
 def _have(number: int, noun: str) -> str:
     return f"{count(number, noun)} {'has' if number == 1 else 'have'}"
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
 
 
 def count(number: int, noun: str) -> str:
