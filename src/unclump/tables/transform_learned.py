@@ -1,4 +1,4 @@
-"""An affine map that is learned: the rows that it makes are as dispersed as an objective asks."""
+"""A learned affine map that disperses the rows, by an objective."""
 
 import torch
 from jaxtyping import Float
