@@ -121,9 +121,9 @@ barriers; the formulas are in the same file, which also writes this page.
 With R ranks, numbers of 4 bytes, k circles, m samples:
 
 - **Pairs** (`Energy`, `Uniformity`, `MMD`, `MaxMin`, `KoLeo`): the table goes once around, 4 n d (R − 1) / R; `MaxMin`
-  and `KoLeo` send the gradients of nearest rows home as well, at most (4 d + 8) n / R.
+  and `KoLeo` send the gradients of nearest rows back as well, at most (4 d + 8) n / R.
 - **`Sliced`, `SSW`**: 4 n k (R − 1) / R for the angles, and 8 k d for the circles; never the table.
-- **`Lloyd`**: 4 m d for the samples, 24 m (R − 1) / R for their best distances and whose they are;
+- **`Lloyd`**: 4 m d for the samples, 24 m (R − 1) / R for the best distances and the rows they belong to;
   n does not matter.
 - **`Polarization`**: the table once around to find rows that coincide, and a few numbers per step of its descent.
 - **`LogDet`**: all rows to all ranks. **`SphericalVariance`**: d numbers.

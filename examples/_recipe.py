@@ -154,7 +154,7 @@ class Recipe:
         return f"""`python examples/{self.name}.py PATH`, with the path of {data}, trains every variant
 ({seeds} seed{"s" * (seeds > 1)}), and `--page` writes this page from `results/{self.name}.json`. The table above has
 the mean over seeds ± the standard deviation of a run; the one below has the mean difference between runs with the same
-seed ± half of its 95 % interval. What lies within that may be chance."""
+seed ± half of its 95 % interval. Smaller differences may be chance."""
 
 
 def markdown(head, rows):

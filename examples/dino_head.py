@@ -165,8 +165,8 @@ def page(result):
 A small convolutional network learns from Omniglot's drawings without labels, as in DINO. The student has to assign a
 distorted drawing to {setting["prototypes"]} prototypes in the way the teacher, its moving average, assigns another
 distortion of the same drawing. As in DINOv2, the teacher's assignments are balanced over the prototypes by Sinkhorn
-and Knopp's method. DINOv2 adds KoLeo with weight 0.1 on the class tokens of a batch, each view by
-itself; here the features take their place. Training takes {setting["steps"]} steps of {setting["batch"]} drawings by
+and Knopp's method. DINOv2 adds KoLeo with weight 0.1 on the class tokens of a batch, separately for
+each view; here it acts on the features. Training takes {setting["steps"]} steps of {setting["batch"]} drawings by
 15 people. The score is the accuracy of a 5-nearest-neighbour classifier on the teacher's features: drawings by 5 other
 people are classified into 659 characters.
 
@@ -178,9 +178,9 @@ people are classified into 659 characters.
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-**{best}** has the best accuracy, {accuracy[best]:.1%}. So short a training does not beat the raw pixels, with
-an accuracy of {runs[0]["pixels"]:.1%}. The line to add, for features of shape (2, batch, d), each view
-dispersed by itself:
+**{best}** has the best accuracy, {accuracy[best]:.1%}. After such a short training no variant beats the raw
+pixels, which reach {runs[0]["pixels"]:.1%}. The line to add, for features of shape (2, batch, d), with each view
+dispersed separately:
 
 ```python
 loss = task + {weight} * uc.KoLeo()(features).mean()

@@ -183,10 +183,10 @@ def page(result):
     least, evenest = min(loss, key=loss.get), max(load, key=load.get)
     return f"""# A router for a mixture of experts
 
-A transformer of one layer learns to continue the English captions of Multi30k. Its feed-forward layer consists of
+A one-layer transformer learns to predict the next word of English captions from Multi30k. Its feed-forward layer has
 {setting["experts"]} experts. For every word a router, with a row of {setting["width"]} weights for each expert, chooses
-one of them, as in the Switch Transformer. Without a further loss, a few experts receive most of the words.
-We compare this with the usual loss that balances the load (weight 0.01), and with `KoLeo` (weight 0.1) on the
+one of them, as in the Switch Transformer. Without another loss, a few experts receive most of the words.
+We compare this with the usual load-balancing loss (weight 0.01), and with `KoLeo` (weight 0.1) on the
 router's rows or on its input tokens.
 Training takes {setting["steps"]} steps of {setting["batch"]} captions; the score is on the validation
 set, where the perplexity of the load is {setting["experts"]} if every expert has an equal share.
@@ -203,7 +203,7 @@ The load is most even with **{evenest}** (perplexity {load[evenest]:.1f}), and t
 **{least}** ({loss[least]:.3f}).
 
 A router's row is a direction, and an expert gets the words whose representations lie that way. Rows that are far
-apart divide the *sphere* evenly, but the words only as far as these are spread over it; the balancing loss
+apart divide the *sphere* evenly, but divide the words evenly only if these are spread over it; the balancing loss
 counts words. The line to add:
 
 ```python

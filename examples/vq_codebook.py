@@ -228,9 +228,9 @@ people. The weights of the terms come from a few trials with one seed.
 
 {RECIPE.verdict(runs, QUESTIONS)}
 
-The least error: {best}.
+The lowest errors: {best}.
 
-Why it matters where the term acts: a code is used if latents are near it. Dispersing the *codebook* moves codes
+It matters where the term acts: a code is used if latents are near it. Dispersing the *codebook* moves codes
 away from each other, wherever the latents are. Dispersing the *latents* spreads what is to be covered over the
 directions in which the codes already are. In the same way, a gap between codes (`uc.place`) is a place for a code only
 if there are latents in it. The line to add:

@@ -41,7 +41,7 @@ QUICK = {"tables": ["generated"], "judgements": ["generated"], "retrieval": "gen
 AS_IT_IS, ANALOGIES, NONE, RECALL = "as it is", "analogies", "no figure", "recall@1"
 MOVES = {"spread by sliced, 30°": 30, "spread by koleo, 10°": 10}
 NOTE = """Written by `python experiments/repair.py`, whose file is `results/repair.json`. {sample} rows of each table
-were compared, all judged ones among them; analogies were asked of whole tables, after moves of GloVe alone. ▲ and ▼:
+were compared, all judged ones among them; analogies use whole tables, and after moves only GloVe's. ▲ and ▼:
 better and worse than the table as it is, by a paired interval of 95 % for all methods together. Bold: recommended by
 `unclump repair` with that figure."""
 

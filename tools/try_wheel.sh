@@ -43,4 +43,4 @@ $python -m pip wheel --quiet --no-deps --wheel-dir "$place/wheels" .
 install wheel "$place"/wheels/*.whl
 (try wheel "compiled for")
 CC=$none CXX=$none install source .
-(try source "reference in torch (not compiled")
+(try source "plain torch (not compiled")

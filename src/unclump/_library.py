@@ -75,7 +75,7 @@ def choose() -> tuple[str | None, str]:
 def describe() -> str:
     """Which implementation the CPU uses, and why, as a line of text."""
     name, why = choose()
-    return f"reference in torch ({why})" if name is None else f"compiled for {name} ({why})"
+    return f"plain torch ({why})" if name is None else f"compiled for {name} ({why})"
 
 
 @lru_cache(maxsize=1)
@@ -110,7 +110,7 @@ def _format_version(numbers: tuple[int, ...]) -> str:
 def describe_gpu() -> str:
     """Which implementation a GPU uses, and why, as a line of text."""
     is_chosen, why = choose_triton()
-    return f"{'Triton kernels' if is_chosen else 'reference in torch'} ({why})"
+    return f"{'Triton kernels' if is_chosen else 'plain torch'} ({why})"
 
 
 @lru_cache(maxsize=1)

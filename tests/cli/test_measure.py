@@ -453,7 +453,7 @@ def test_equal_rows_are_listed_once_and_ranks_are_told_apart(planted, capsys):
     out = run(capsys, planted)
     assert out.count("5 'word5', 30") == 1
     assert "\nother near duplicates, closer than 1.0000°: 2 rows in 1 group\n" in out
-    for line in ("effective rank of the directions", "effective rank less the mean", "effective rank with norms"):
+    for line in ("effective rank of the directions", "centred effective rank", "effective rank with norms"):
         assert out.count(f"\n{line}") == 1
         assert out.partition(f"\n{line}")[2].partition("\n")[0].endswith("  limit law")  # beside uniform points'
     assert "\nrank correlation of norm and row order" in out

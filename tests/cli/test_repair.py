@@ -264,7 +264,7 @@ def test_nothing_is_written_where_nothing_helps(capsys, few_methods):
     Path("judged.tsv").write_text("".join(lines))
     assert main(["repair", "words.npz", "--pairs", "judged.tsv", "-o", "better.npz", "--map", "m.safetensors"]) == 0
     text = printed(capsys)
-    assert "recommended: as it is; no method raises Spearman clearly" in text
+    assert "recommended: as it is; no method clearly raises Spearman" in text
     assert "better.npz was not written: the table should stay as it is" in text
     assert "m.safetensors was not written: no map is recommended" in text
     assert not Path("better.npz").exists()

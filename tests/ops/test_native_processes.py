@@ -180,7 +180,7 @@ from unclump.ops import native
 from unclump import _library as library
 
 assert not native.ENABLED
-assert library.describe() == "reference in torch (switched off by UNCLUMP_NATIVE=0)"
+assert library.describe() == "plain torch (switched off by UNCLUMP_NATIVE=0)"
 assert uc.KoLeo()(torch.randn(50, 4)).isfinite()
 """,
         UNCLUMP_NATIVE="0",

@@ -190,10 +190,31 @@ def test_headline_tiles_and_figures_name_the_same_faults(planted):
     has_duplicates = not {"duplicates", "near-duplicates"}.isdisjoint(measured.verdict.findings)
     assert (tiles["Near duplicates"] != "") == has_duplicates
     assert (tiles["Mean cosine"] != "") == ("cone" in measured.verdict.findings)
-    assert (tiles["Effective rank less the mean"] != "") == ("rank" in measured.verdict.findings)
+    assert (tiles["Centred effective rank"] != "") == ("rank" in measured.verdict.findings)
     count = re.search(r"Near duplicates.*?class=\"value\">(\d+)<", page, re.S).group(1)
     assert (count != "0") == has_duplicates
     assert ("fault-mark" in page.split("</style>")[1].split("<script")[0]) == (not measured.verdict.is_healthy)
     assert {"nothing": "healthy", "equal rows": "equal", "near duplicates": "nearly coincide"}.get(
         planted, measured.verdict.text.split(":")[0]
     ) in re.search(r"<h1>(.*?)</h1>", page).group(1).lower()
+
+
+@pytest.mark.parametrize(
+    ("planted", "headline", "lead"),
+    [
+        ("no direction", "1 row has no direction.", "NaN, infinite or zero. First drop or replace it."),
+        ("a constant", "Dead dimensions: 1 of 12 is constant.", "7. Drop it."),
+        ("a cone", "A cone: the rows share one direction.", "Mean cosine 0.99."),
+    ],
+)
+def test_a_parenthesis_and_the_advice_after_it_are_sentences_below_the_headline(planted, headline, lead):
+    x = torch.randn(300, 12, generator=seeded(3))
+    if planted == "no direction":
+        x[5] = torch.nan
+    elif planted == "a constant":
+        x[:, 7] = 1.0
+    else:
+        x[:, 0] += 30
+    page = report(uc.Table(x), layout="pca")
+    assert re.search(r"<h1>(.*?)</h1>", page).group(1) == headline
+    assert re.search(r'class="lead">(.*?)</p>', page).group(1).startswith(lead)

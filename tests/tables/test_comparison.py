@@ -188,7 +188,7 @@ def test_a_repair_that_harms_is_not(harmful):
     assert whitened.verdict == "worse"
     assert harmful.recommendation.method == AS_IT_IS
     assert harmful.recommendation.command == ""
-    assert harmful.recommendation.reason == "no method raises Spearman clearly"
+    assert harmful.recommendation.reason == "no method clearly raises Spearman"
 
 
 @pytest.mark.parametrize("which", ["useful", "harmful"])

@@ -113,7 +113,7 @@ def test_a_fault_begins_at_its_threshold(fault, within, beyond):
     [
         ({"median_nearest": (0.6, 1.0), "mean_nearest": (0.6, 1.0)}, "nearest neighbours are at 60% of the angle"),
         ({"resultant": (0.5, 0.03), "mean_cosine": 0.25}, "lean to one direction (mean cosine 0.25)"),
-        ({"rank": (70.0, 100.0)}, "effective rank less the mean is 70% of uniform points'"),
+        ({"rank": (70.0, 100.0)}, "centred effective rank is 70% of uniform points'"),
         ({"dead_dimensions": (7,)}, "1 constant dimension of 200"),
         ({"zeros": 1}, "one row of zeros, as padding is"),
     ],

@@ -82,7 +82,7 @@ def _read_pairs(path: Path, rows: _Rows, seed: int) -> Evidence:
 def _read_classes(path: Path, directed: Bool[Tensor, " n"]) -> Evidence:
     labels = np.unique(read_row_lines(path, len(directed), "labels"), return_inverse=True)[1][directed.numpy()]
     if labels.min() == labels.max():
-        raise FileError(f"{sanitise(path)}: expected two labels or more, got one; nothing can be told apart")
+        raise FileError(f"{sanitise(path)}: expected two labels or more, got one; one label cannot rank neighbours")
     note = f"{Labels.name}: by the labels of {len(labels)} rows"
     return Evidence(Labels(labels), path.name, int((~directed).sum()), note)
 

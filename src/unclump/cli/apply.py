@@ -19,7 +19,7 @@ DESCRIPTION = (
 )
 EXAMPLES = """examples:
   unclump apply map.safetensors words.npz -o better.npz       the table that it was fitted on
-  unclump apply map.safetensors queries.npy -o mapped.npy     and the queries, which must follow
+  unclump apply map.safetensors queries.npy -o mapped.npy     the queries too, so that both still match
 
 Rows of zeros, as padding is, stay as they are.
 """

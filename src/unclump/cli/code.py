@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 HELP = "n well-separated directions in d dimensions"
 DESCRIPTION = (
-    "n directions in d dimensions, with the largest smallest angle known: by an exact construction, from the catalogue "
-    "or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
+    "Find n directions in d dimensions that are as far apart as possible: by an exact construction, from the "
+    "catalogue, or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
 )
 EXAMPLES = """examples:
   unclump code 24 3                          the snub cube
@@ -27,7 +27,7 @@ EXAMPLES = """examples:
   unclump code 131 3 --time-limit 60         search for a minute
   unclump code 131 3 --improve               search, and add the result to your catalogue if it is better
   unclump code 12 3 --thomson                electrons on a sphere
-  unclump code 20 3 --lines                  lines through the origin, for which x and -x are one
+  unclump code 20 3 --lines                  lines through the origin: x and -x are the same line
 """
 _FORMATS = (".npy", ".csv", ".json")
 _PATIENCE = 2.0  # seconds of silence, where there is no terminal for a bar
@@ -45,7 +45,11 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--restarts", type=int, metavar="K", help="search from K starting points")
     add("--seed", type=int, default=0, help="seed of the search (0)")
     add("--time-limit", type=float, metavar="SECONDS", help="search for this long, and take the best")
-    add("--init", metavar="HOW", help="start of the search: random, symmetric, antipodal, blocks, or a .npy file")
+    add(
+        "--init",
+        metavar="HOW",
+        help="start of the search: random, symmetric, antipodal, blocks, permuted, or a .npy file",
+    )
     add("--thomson", action="store_true", help="minimise the Coulomb energy instead")
     add("--lines", action="store_true", help="lines through the origin: x and -x are equivalent")
     add("--json", action="store_true", help="print JSON")

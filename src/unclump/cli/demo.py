@@ -50,6 +50,7 @@ def run(args: argparse.Namespace) -> None:
     width = max(len(name) for name, _ in old.rows())
     for (name, was), (_, now) in zip([("", "before"), *old.rows()], [("", "after"), *new.rows()], strict=True):
         print(f"{name:<{width}}  {was:>12}  {now:>12}", file=out)
+    print("\nDrawing the figure and writing the report ...", file=out, flush=True)
     save(clumped, Table(before))
     save(dispersed, Table(after))
     figure = folder / "before_after.png"

@@ -16,11 +16,11 @@ METHODS = ("centre", "all-but-the-top", "whiten", "learn")
 HELP = "find a map that makes a table isotropic, for queries too"
 DESCRIPTION = (
     "Find one map for all rows of a table, and for the queries that are compared with it; unclump apply applies it. "
-    "unclump repair says which map helps, if any."
+    "To find out which map helps, if any, use unclump repair."
 )
 EXAMPLES = """examples:
   unclump fit words.npz -o map.safetensors                                  whiten, with shrinkage
-  unclump fit words.npz -o map.safetensors --method whiten --strength 0.5   half of the way, in exponents
+  unclump fit words.npz -o map.safetensors --method whiten --strength 0.5   half strength: variances to the power 0.5
   unclump fit words.npz -o map.safetensors --method all-but-the-top --directions 3
   unclump fit words.npz -o map.safetensors --method learn --objective sliced --option circles=64
 """

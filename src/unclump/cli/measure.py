@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 HELP = "the health of a table of embeddings"
 DESCRIPTION = (
-    "Duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, beside the "
-    "same number of uniform points; and a verdict, which tells faults from structure that a good table has."
+    "Measure duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, "
+    "beside the same number of uniform points, and give a verdict, which tells faults from structure that a good table "
+    "has."
 )
 EXAMPLES = """examples:
   unclump measure words.npy                          the table's health and a verdict

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 HELP = "compare repairs of a table, on your own data"
 DESCRIPTION = (
-    "Compare repairs of a table: neighbours kept, hubs, rank, time, and your own figure before and after, with "
-    "intervals. Recommends what improves that figure, or nothing. May take minutes."
+    "Compare repairs of a table: neighbours kept, hubs, rank, time, and your own score before and after, with "
+    "intervals. Recommends a repair that improves that score, or none. May take minutes."
 )
 EXAMPLES = """examples:
   unclump repair words.npz                                        by neighbours kept and hubs removed

@@ -122,8 +122,9 @@ def spherical_code(
 ) -> Code:
     """Find n directions in d dimensions, with the largest minimal angle known to this package.
 
-    Returns a code in closed form if one is known, otherwise that of the catalogue; if there is none, it searches, for
-    seconds to minutes, beyond a thousand points for longer: `time_limit` bounds it, and Ctrl-C returns the best so far.
+    Returns a code in closed form if one is known, otherwise that of the catalogue. If there is none, it searches, which
+    takes seconds to minutes, or longer beyond a thousand points: `time_limit` limits it, and Ctrl-C returns the best so
+    far.
     `restarts`, `time_limit` or `init` search instead of reading the catalogue.
 
     Args:
@@ -194,4 +195,6 @@ def _make_code(
 
 
 def _describe_search(run: Solution) -> str:
-    return f"search with seed {run.seed}: {run.starts} starts, {run.hops} hops, {run.seconds:.1f} s"
+    counts = ((run.starts, "start"), (run.hops, "hop"))
+    tries = ", ".join(f"{number} {noun}{'s' if number != 1 else ''}" for number, noun in counts)
+    return f"search with seed {run.seed}: {tries}, {run.seconds:.1f} s"

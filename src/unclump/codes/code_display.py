@@ -58,12 +58,16 @@ def rows(code: "Code") -> list[tuple[str, str]]:
         comparison = code.published.compare(summary["angle_degrees"])
         lines.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
     if "contacts" in summary:
-        lines.append(("contacts", f"{summary['contacts']} pairs, {summary['rattlers']} rattlers"))
+        lines.append(("contacts", f"{_count(summary['contacts'], 'pair')}, {_count(summary['rattlers'], 'rattler')}"))
     if "symmetry" in summary:
         lines.append(("symmetry", str(code.symmetry)))
     if "energy" in summary:
         lines.append(("energy", f"{summary['energy']:.12g}"))
     return lines
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def as_text(code: "Code") -> str:

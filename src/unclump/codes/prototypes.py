@@ -137,7 +137,7 @@ def squared_cosine_loss(x: Float[Tensor, "n d"], y: Float[Tensor, "n d"]) -> Flo
 class PrototypeHead(nn.Module):
     """The last layer of a prototype network: cosines, loss and prediction.
 
-    Outputs have the shape (..., d) with any dimensions of a batch before it, such as (sentences, tokens, d).
+    Outputs have the shape (..., d) with any batch dimensions, such as (sentences, tokens, d).
 
     Args:
         prototypes: One row per class, of shape (classes, d), with any nonzero norm; see `prototypes`.

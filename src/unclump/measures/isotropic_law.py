@@ -20,8 +20,8 @@ class IsotropicLaw:
     r"""Measures of n >= 2 independent isotropic Gaussian rows in d >= 2 dimensions; projected, they are uniform.
 
     Spectra follow the law of Marchenko and Pastur, or of Wachter for two covariances: the limits for large n and d at a
-    fixed ratio. `mean_cosine` and `alignment` are exact means, and `uniformity` is the logarithm of one; for `isoscore`
-    the mean reciprocal of the participation ratio is exact. The tests compare all of them with simulations.
+    fixed ratio. `mean_cosine` and `alignment` are exact means, and `uniformity` is the logarithm of an exact mean; for
+    `isoscore` the mean reciprocal of the participation ratio is exact. The tests compare all of them with simulations.
 
     A representation near these values is not necessarily good, since noise attains them too. One far below them has
     collapsed.

@@ -66,6 +66,8 @@ def rayleigh_test(
     The p-value is that of the corrected form of S, which is chi-squared up to O(1/n^2). The test is blind to points
     whose mean is zero, such as antipodal pairs.
 
+    `simulations` and `generator` are those of `mmd_test`.
+
     References:
         Mardia and Jupp. Directional Statistics, 10.4.1. Wiley 2000.
 
@@ -98,6 +100,8 @@ def bingham_test(
 
     The test is blind to differences between x and -x. (Jupp's cubic correction of S improves p-values for few points,
     but decreases again for large S, and would accept a clump as uniform. For few points, simulate.)
+
+    `simulations` and `generator` are those of `mmd_test`.
 
     References:
         Mardia and Jupp. Directional Statistics, 10.7.1. Wiley 2000.
@@ -143,6 +147,8 @@ def ajne_test(x: Points, *, simulations: int | None = None, generator: torch.Gen
     with the angles :math:`\theta_{ij}`: up to a factor, the mean square excess over all hemispheres. The test is blind
     to departures that are symmetric in x and -x.
 
+    `simulations` and `generator` are those of `mmd_test`.
+
     References:
         Ajne. A simple test for uniformity of a circular distribution. Biometrika 1968.
         Prentice. On invariant tests of uniformity for directions and orientations. Annals of Statistics 1978.
@@ -172,6 +178,8 @@ def gine_test(x: Points, *, simulations: int | None = None, generator: torch.Gen
         \sum_{i < j} \sin \theta_{ij}
 
     `bingham_test` detects second moments only, this test all even ones. It is blind to differences between x and -x.
+
+    `simulations` and `generator` are those of `mmd_test`.
 
     References:
         Giné. Invariant tests for uniformity on compact Riemannian manifolds based on Sobolev norms.
@@ -214,7 +222,7 @@ def mmd_test(
     Args:
         x: Points, n >= 2.
         kernel: Needs a finite mean and, unless simulated, a finite mean square: 2 s < d - 1 for Riesz kernels.
-        simulations: The number of simulations, or None for the limit law; see the top of this module.
+        simulations: The number of simulations, or None for the limit law, which is accurate from about twenty points.
         generator: Draws the simulated tables.
 
     References:

@@ -110,7 +110,7 @@ class Objective(nn.Module):
             embeddings: Of shape (..., n, d) and any norm: separate sets of points, with one value per set.
             against: A queue of other embeddings, which get no gradient. An objective that is a mean over points
                 remains a mean over the embeddings, each compared with the other embeddings and with the queue; an
-                objective of the set as a whole is that of both together. Update a queue in place only after the
+                objective of the set as a whole is computed on both. Update a queue in place only after the
                 backward pass, or pass a copy of it.
             weight: A mask of shape (..., n), False for padding; or non-negative weights, where zero means False. The
                 result is that of the other rows alone. It is zero, with a zero gradient, if fewer than two points

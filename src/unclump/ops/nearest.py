@@ -174,7 +174,7 @@ def _centred(
 
 
 def _unless_masked(squares: Float[Tensor, "*sets m 1"], mask: Bool[Tensor, "*sets m"] | None) -> Tensor:
-    """Infinite for masked others, which are then nobody's nearest."""
+    """Infinite for masked others, which are then the nearest of no row."""
     return squares if mask is None else squares.masked_fill(~mask.unsqueeze(-1), math.inf)
 
 

@@ -74,7 +74,7 @@ MEAN_COSINE = KeyFigure(
     faults=("cone",),
 )
 EFFECTIVE_RANK = KeyFigure(
-    "Effective rank less the mean",
+    "Centred effective rank",
     lambda h: f"{h.centred_rank:.1f}",
     "How many dimensions are used, apart from the direction that all rows share. Uniform: limit law.",
     lambda h: f"{h.uniform.centred_rank:.1f}",
@@ -194,5 +194,5 @@ def key_section(healths: Sequence[Health]) -> str:
         for figure in KEY_FIGURES
     ]
     uniform = f"{format_count(healths[-1].uniform.n)} uniform points"
-    note = "Uniform points are a reference, not a goal: meaningful rows are closer to rows of similar meaning."
+    note = "Uniform points are a reference, not a goal: rows of similar meaning should be closer to each other."
     return render_section("Key figures", render_key_figures(rows, table_titles(len(healths)), uniform), note=note)

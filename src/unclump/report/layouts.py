@@ -69,7 +69,7 @@ def _lay_out_some(
     others = np.setdiff1d(np.arange(len(x)), chosen)
     laid: Float[np.ndarray, "m 2"] = np.zeros((len(x), 2))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # on their optional parts, and on the single thread that a seed asks for
+        warnings.simplefilter("ignore")  # on their optional parts, and on the single thread that a seed requires
         laid[chosen] = method.place(x[chosen].numpy(), start[chosen], seed)
     if len(others):
         index, r2 = nearest(x[others], x[chosen], k=_ANCHORS)

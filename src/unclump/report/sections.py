@@ -36,13 +36,14 @@ def chart_sections(tables: Sequence[TableView]) -> list[str]:
             "Angles between pairs",
             colours,
             components.render_figures(charts.pair_charts([t.pair_angles for t in tables], d), titles, pair_captions),
-            note=f"{pairs}. A histogram left of the curve: rows share a direction.",
+            note=f"{pairs}. If the histogram lies left of the curve, the rows share a direction.",
         ),
         components.render_section(
             "Angles to the nearest",
             colours,
             components.render_figures(charts.nearest_charts(nearest, d), titles, nearest_captions),
-            note=f"{_sampled(tables)} A peak at zero means near duplicates. Meaningful rows lie left of the curve.",
+            note=f"{_sampled(tables)} A peak at zero means near duplicates. "
+            "A table in which similar rows are close lies left of the curve.",
         ),
         components.render_section(
             "Spectrum",

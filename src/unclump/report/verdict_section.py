@@ -12,20 +12,21 @@ def verdict_section(tables: Sequence[TableView]) -> str:
     last = verdicts[-1]
     badge = " · ".join(last.findings)
     first, *rest = last.text.split("; ")
-    headline, detail = first.removesuffix(")").partition(" (")[::2]  # keeps the headline short
-    details = [detail, *rest]
+    headline, _, parenthesis = first.partition(" (")  # keeps the headline short
+    details = [*parenthesis.removesuffix(")").split("): "), *rest]
+    structure = []
     if not last.is_healthy and last.structure:
-        details.append(f"structure, which is no fault: {'; '.join(last.structure)}")
+        structure = [f"structure, which is no fault: {'; '.join(last.structure)}"]
     if len(tables) == 2:
         before, after = (" and ".join(verdict.findings) for verdict in verdicts)
-        details = [first, *details[1:]]
+        details = [first, *rest]
         headline = f"Before and after: {after}" if before == after else f"Before: {before}. After: {after}"
         badge = f"after: {badge}"
     return render_verdict(
         "good" if last.is_healthy else "bad",
         _capitalise(badge),
         f"{_capitalise(headline)}.",
-        " ".join(f"{_capitalise(part)}." for part in details if part),
+        " ".join(f"{_capitalise(part)}." for part in [*details, *structure] if part),
         last.commands_for(tables[-1].paths),
     )
 

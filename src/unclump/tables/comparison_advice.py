@@ -43,7 +43,7 @@ def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: b
     if figure is not None:
         helpful = [method for method in allowed if method.verdict == "better"]
         best = max(helpful, key=lambda method: method.values["figure"], default=None)
-        nothing = f"no method raises {figure.name} clearly"
+        nothing = f"no method clearly raises {figure.name}"
         what = f"{figure.name} {{before:.3f}} to {{after:.3f}}"
         key = "figure"
     else:

@@ -27,7 +27,7 @@ def measures(health: "Health") -> list[tuple[str, str, str]]:
         ("length of the mean", f"{health.resultant_length:.4f}", f"{law.resultant_length:.4f}  limit law"),
         ("mean angle to the mean", _degrees(health.cone_angle), f"{_degrees(law.mean_angle_to_mean)}  limit law"),
         ("effective rank of the directions", f"{health.effective_rank:.1f}", f"{law.effective_rank:.1f}  limit law"),
-        ("effective rank less the mean", f"{health.centred_rank:.1f}", f"{law.centred_rank:.1f}  limit law"),
+        ("centred effective rank", f"{health.centred_rank:.1f}", f"{law.centred_rank:.1f}  limit law"),
         ("effective rank with norms (RankMe)", f"{health.rankme:.1f}", f"{health.isotropic.rankme:.1f}  limit law"),
         ("IsoScore", f"{health.isoscore:.4f}", f"{health.isotropic.isoscore:.4f}"),
         ("exponent of the spectrum (alpha-ReQ)", _exponent(health.alpha_req), _exponent(health.isotropic.alpha_req())),

@@ -88,7 +88,7 @@ class Evidence:
         least_pvalue: The least of all tests.
         mean_cosine: Over all pairs.
         resultant: The length of the mean.
-        rank: The effective rank about the mean.
+        rank: The centred effective rank.
         median_nearest: The median nearest angle.
         mean_nearest: The mean nearest angle.
         mean_nearest_deviation: The standard deviation of the mean nearest angle of uniform points.
@@ -135,7 +135,7 @@ def verdict(facts: Evidence) -> Verdict:
     directions        some rows are NaN or infinite, or more than one is zero (one is taken to be padding)
     duplicates        some rows are equal
     near-duplicates   some rows that are not equal are within `duplicate_angle`
-    rank              the effective rank about the mean is less than half that of uniform points
+    rank              the centred effective rank is less than half that of uniform points
     cone              the mean cosine over all pairs exceeds 0.5, and Rayleigh's test has p <= 0.001
     hubs              one row is among the k nearest of 5 percent of the rows, and of ten times its even share
     dimensions        more than 1 percent of the dimensions are constant: a hundredth of the median deviation or less
@@ -161,7 +161,10 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
     """Yield the name and the description of each fault, in the order of `FAULTS`."""
     bad = facts.not_finite + facts.zeros
     if facts.not_finite or facts.zeros > _PADDING_ROWS:
-        yield "directions", f"{_have(bad, 'row')} no direction (NaN, infinite or zero): drop or replace"
+        yield (
+            "directions",
+            f"{_have(bad, 'row')} no direction (NaN, infinite or zero): first drop or replace {_them(bad)}",
+        )
     rows, groups = facts.duplicates
     if rows:
         yield "duplicates", f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
@@ -176,7 +179,11 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         yield "hubs", f"hubs: one row is among the {facts.k} nearest of {facts.largest_hub:.0%} of the rows"
     dead = facts.dead_dimensions
     if len(dead) > _DEAD_SHARE * facts.d:
-        yield "dimensions", f"dead dimensions: {len(dead)} of {facts.d} are constant ({_list(dead)}): drop"
+        are = "is" if len(dead) == 1 else "are"
+        yield (
+            "dimensions",
+            f"dead dimensions: {len(dead)} of {facts.d} {are} constant ({_list(dead)}): drop {_them(len(dead))}",
+        )
     if _norms_carry_frequency(facts):
         carry = "carry the frequency" if facts.has_frequencies else "fall from row to row, as the frequency may"
         advice = "compare by cosine, or normalise the rows"
@@ -198,7 +205,7 @@ def _find_structure(facts: Evidence, faults: Collection[str]) -> Iterator[str]:
         yield f"the rows lean to one direction (mean cosine {facts.mean_cosine:.2f})"
     used = facts.rank[0] / facts.rank[1]
     if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS and "rank" not in faults:
-        yield f"the effective rank less the mean is {used:.0%} of uniform points'"
+        yield f"the centred effective rank is {used:.0%} of uniform points'"
     if 0 < len(facts.dead_dimensions) <= _DEAD_SHARE * facts.d:
         yield f"{count(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
     if 0 < facts.zeros <= _PADDING_ROWS and not facts.not_finite:
@@ -236,6 +243,10 @@ def _list(numbers: tuple[int, ...], most: int = 5) -> str:
 
 def _have(number: int, noun: str) -> str:
     return f"{count(number, noun)} {'has' if number == 1 else 'have'}"
+
+
+def _them(number: int) -> str:
+    return "it" if number == 1 else "them"
 
 
 def count(number: int, noun: str) -> str:

@@ -96,7 +96,8 @@ def _advise(folder: Path) -> str:
     )
     if counts:
         suffix, count = counts.most_common(1)[0]
-        return f"it holds {count} {suffix} files: name them, {escape_unprintable(str(folder / '*'))}{suffix}"
+        files = f"1 {suffix} file: name it" if count == 1 else f"{count} {suffix} files: name them"
+        return f"it holds {files}, {escape_unprintable(str(folder / '*'))}{suffix}"
     return "name the file that holds the table"
 
 

@@ -83,7 +83,8 @@ def _split(line: bytes, d: int, number: int) -> tuple[str, bytes]:
     spaces = line.count(b" ")
     if spaces < d:
         text = sanitise(line.decode("utf-8", "surrogateescape"))
-        raise FileError(f"line {number}: expected a name and {d} numbers, got {spaces + 1} fields: '{text}'")
+        fields = f"{spaces + 1} field{'s' if spaces else ''}"
+        raise FileError(f"line {number}: expected a name and {d} numbers, got {fields}: '{text}'")
     name = line.partition(b" ")[0] if spaces == d else line.rsplit(b" ", d)[0]
     return name.decode("utf-8", "surrogateescape"), line[len(name) + 1 :]
 
