@@ -71,7 +71,9 @@ def push_aside(
     the sphere is removed later, when gradients are projected.
     """
     smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
-    vector.scatter_add_(-1, axis, torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_().mul_(by))
+    along = torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_()
+    # Not scatter_add_, which torch does not allow where results must be deterministic on a GPU.
+    vector.scatter_(-1, axis, vector.gather(-1, axis).addcmul_(along, by))
 
 
 def take_apart(

@@ -120,23 +120,27 @@ def unevenness(
         tensor([[-0.4682,  0.4682]])
     """
     if weight is None:
-        minus_places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device).flip(-1)
-        gaps = angles - angles.mean(dim=-1, keepdim=True)
-        return gaps.scatter_add_(-1, _order(angles), minus_places.expand_as(angles))
+        places = even_angles(angles.shape[-1], dtype=angles.dtype, device=angles.device)
+        mean = angles.mean(dim=-1, keepdim=True)
+        return (angles - mean).sub_(_by_rank(places, _order(angles)))
     if weight.dtype == torch.bool:
         total = weight.sum(dim=-1, keepdim=True, dtype=angles.dtype).clamp_min_(1)
         order = _order(angles.masked_fill(~weight, torch.inf))
         odd = torch.arange(1, 2 * angles.shape[-1], 2, dtype=angles.dtype, device=angles.device)
-        minus_places = (total - odd).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
+        places = (odd - total).div_(total).mul_(torch.pi)  # masked angles sort last; their places are ignored
         mean = (angles * weight).sum(dim=-1, keepdim=True) / total
-        return (angles - mean).scatter_add_(-1, order, minus_places.expand_as(angles)).mul_(weight)
+        return (angles - mean).sub_(_by_rank(places, order)).mul_(weight)
     total = weight.sum(dim=-1, keepdim=True)
     order = _order(torch.where(weight > 0, angles, torch.inf))
     arcs = weight.expand_as(angles).gather(-1, order)
     places = (2 * arcs.cumsum(dim=-1) - arcs - total) * (torch.pi / total)
     mean = (weight * angles).sum(dim=-1, keepdim=True) / total
-    placed = torch.empty_like(angles).scatter_(-1, order, places)
-    return torch.where(weight != 0, angles - mean - placed, 0)
+    return torch.where(weight != 0, (angles - mean).sub_(_by_rank(places, order)), 0)
+
+
+def _by_rank(places: Float[Tensor, "*#sets n"], order: Int[Tensor, "*sets n"]) -> Float[Tensor, "*sets n"]:
+    """For every angle the place of its rank."""
+    return torch.empty_like(order, dtype=places.dtype).scatter_(-1, order, places.expand_as(order))
 
 
 _INTEGERS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
