@@ -3,8 +3,8 @@
 #include <memory>
 #include <stdexcept>
 
-#include "functions.hpp"
 #include "team.hpp"
+#include "vectors.hpp"
 
 namespace {
 
@@ -12,15 +12,12 @@ namespace {
 struct Turn {
     double cosine, sine;
 
-    Turn(double squared_speed, double rate, bool exact) {
+    Turn(double squared_speed, double rate, bool exact) : Turn(small(squared_speed, rate)) {
         const double square = rate * rate * squared_speed;
         if (!exact) {
             cosine = 1 / std::sqrt(1 + square);
             sine = rate * cosine;
-        } else if (is_small(square)) {
-            cosine = polynomial(square, series_of_cosine);
-            sine = rate * polynomial(square, series_of_sine);
-        } else {
+        } else if (!is_small(square)) {
             const double length = std::sqrt(square);
             cosine = std::cos(length);
             sine = rate * std::sin(length) / length;
@@ -29,8 +26,15 @@ struct Turn {
 
     // Almost every step: the series are right to the last digit, at a tenth of the time.
     static bool is_small(double square) { return square < 0.01; }
-    static constexpr double series_of_cosine[] = {1., -1. / 2, 1. / 24, -1. / 720, 1. / 40320, -1. / 3628800};
-    static constexpr double series_of_sine[] = {1., -1. / 6, 1. / 120, -1. / 5040, 1. / 362880};
+    static Turn small(double squared_speed, double rate) {
+        const double square = rate * rate * squared_speed;
+        return {
+            1 - square * (1 / 2. - square * (1 / 24. - square * (1 / 720. - square * (1 / 40320. - square / 3628800)))),
+            rate * (1 - square * (1 / 6. - square * (1 / 120. - square * (1 / 5040. - square / 362880))))};
+    }
+
+  private:
+    Turn(double cosine, double sine) : cosine(cosine), sine(sine) {}
 };
 
 // The rows to touch and their gradients; of rows that are named more than once, the sums of these. All rows where none
@@ -193,7 +197,7 @@ class Bias {
         : lr_(choices.lr), logarithms_{std::log(choices.beta1), std::log(choices.beta2)} {}  // of zero, minus infinity
 
     const Factors& at(Index step) {
-        Factors& known = known_[static_cast<std::size_t>(step) % count];
+        Factors& known = known_[step % count];
         if (known.step != step) {
             const double t = static_cast<double>(step);
             known = {step, -lr_ / std::expm1(t * logarithms_[0]), -1 / std::expm1(t * logarithms_[1])};
@@ -202,135 +206,113 @@ class Bias {
     }
 
   private:
-    static constexpr std::size_t count = 64;
+    static constexpr Index count = 64;
     double lr_, logarithms_[2];
     Factors known_[count];
 };
 
-template <class T>
-struct AdamTables {
-    T *x, *exp_avg, *exp_avg_sq, *max_exp_avg_sq;
-    Index* steps;
-};
-
-// Rows that take their steps together: as many as a vector has lanes, since one's roots are not waited for by the next.
-template <class T>
-struct Together {
-    Index count = 0;
-    Index rows[lanes<T>];
-    const T* gradients[lanes<T>];
-};
-
+// The first moment, in place, and the squared lengths of the gradient's tangent part and of the moment.
 template <class T, bool fits = true>
-void adam_rows(const Together<T>& group, const AdamTables<T>& tables, Index d, const Adam& choices, Bias& bias) {
-    constexpr int most = lanes<T>;
-    const Index count = group.count;
-    const T share = static_cast<T>(1 - choices.beta1), second_share = static_cast<T>(1 - choices.beta2);
-    const auto point = [&](Index t) { return tables.x + group.rows[t] * d; };
-    const auto moment = [&](Index t) { return tables.exp_avg + group.rows[t] * d; };
-
-    T products[3][most];  // of the point and the gradient, and both squared
-    reduce_rows<T, 3>(count, d, products, [&](Index t) {
-        return [x = point(t), grad = group.gradients[t]](const auto& at, auto& total) {
-            const auto here = at(x), slope = bounded<fits, T>(at(grad));
-            total[0] += here * slope;
-            total[1] += here * here;
-            total[2] += slope * slope;
-        };
-    });
-    const auto &radial = products[0], &norm = products[1];
-    // Without a direction it stays; but with a gradient of NaN the product is one.
-    const auto stays = [&](Index t) { return norm[t] == 0 && radial[t] == 0; };
-    for (Index t = 0; t < count && fits; ++t) {
-        if (!(products[2][t] <= largest_entry<T> * largest_entry<T>)) {
-            return adam_rows<T, false>(group, tables, d, choices, bias);
-        }
+void add_moment(const T* __restrict x, const T* __restrict grad, T* __restrict moment, Index d, T share, T& speed,
+                T& length) {
+    T radial;
+    if (!multiply<fits>(x, grad, d, radial)) return add_moment<T, false>(x, grad, moment, d, share, speed, length);
+    if (radial == 0 && is_zero(x, d)) {  // without a direction it stays
+        speed = length = 0;
+        return;
     }
-
-    T sums[3][most];  // the gradient's tangent part and the moment, squared; the product of the point and the moment
-    reduce_rows<T, 3>(count, d, sums, [&](Index t) {
-        const T added = stays(t) ? T(0) : share;
-        return [added, product = radial[t], x = point(t), kept = moment(t), grad = group.gradients[t]](const auto& at,
-                                                                                                       auto& total) {
-            const auto here = at(x), before = at(kept), tangent = bounded<fits, T>(at(grad)) - product * here;
-            const auto after = before + added * (tangent - before);
-            at.put(kept, after);
-            total[0] += tangent * tangent;
-            total[1] += after * after;
-            total[2] += here * after;
-        };
-    });
-    const auto &speed = sums[0], &length = sums[1], &along = sums[2];
-
-    double rates[most] = {}, seconds[most] = {}, squares[most] = {};
-    for (Index t = 0; t < count; ++t) {
-        const Index i = group.rows[t];
-        const auto& factors = bias.at(++tables.steps[i]);
-        T second = tables.exp_avg_sq[i] += second_share * ((stays(t) ? T(0) : speed[t]) - tables.exp_avg_sq[i]);
-        if (tables.max_exp_avg_sq != nullptr) {
-            T& largest = tables.max_exp_avg_sq[i];
-            if (!(second <= largest)) largest = second;  // NaN, too
-            second = largest;
-        }
-        squares[t] = static_cast<double>(length[t]);
-        seconds[t] = static_cast<double>(second) * factors.second;
-        rates[t] = factors.rate;
+    Vector<T> speeds = {}, lengths = {};
+    Index j = 0;
+    for (; j + lanes<T> <= d; j += lanes<T>) {
+        const Vector<T> tangent = bounded<fits, T>(load(grad + j)) - radial * load(x + j), before = load(moment + j);
+        const Vector<T> after = before + share * (tangent - before);
+        store<T>(moment + j, after);
+        speeds += tangent * tangent;
+        lengths += after * after;
     }
-
-    double cosines[most], sines[most];
-    for (Index t = 0; t < most; t += lanes<double>) {
-        const AtVector<double> at{t};
-        const auto rate = at(rates) / (square_root(at(seconds)) + choices.eps);
-        const Vector<double> square = rate * rate * at(squares);
-        at.put(rates, rate);
-        at.put(cosines, polynomial(square, Turn::series_of_cosine));
-        at.put(sines, rate * polynomial(square, Turn::series_of_sine));
-    }
-    for (Index t = 0; t < count; ++t) {
-        if (choices.exact && Turn::is_small(rates[t] * rates[t] * squares[t])) continue;
-        const Turn turn(squares[t], rates[t], choices.exact);
-        cosines[t] = turn.cosine;
-        sines[t] = turn.sine;
-    }
-
-    for (Index t = 0; t < count; ++t) {
-        if (length[t] == 0 || stays(t)) continue;  // rounding would move the row
-        // Of y = cosine * x - sine * v: its product with v, which so leaves the tangent space there; and its norm.
-        const auto within = static_cast<double>(norm[t]), across = static_cast<double>(along[t]);
-        const double inward = cosines[t] * across - sines[t] * squares[t];
-        const double square = cosines[t] * (cosines[t] * within - sines[t] * across) - sines[t] * inward;
-        const T cosine = static_cast<T>(cosines[t]), sine = static_cast<T>(sines[t]);
-        const T inverse = static_cast<T>(1 / std::sqrt(square)), normal = static_cast<T>(inward / square);
-        for_entries<T>(d, [=, x = point(t), kept = moment(t)](const auto& at) {
-            const auto before = at(kept), y = cosine * at(x) - sine * before;
-            at.put(kept, before - normal * y);
-            at.put(x, inverse * y);
-        });
+    speed = sum<T>(speeds);
+    length = sum<T>(lengths);
+    for (; j < d; ++j) {
+        const T tangent = bounded<fits, T>(grad[j]) - radial * x[j];
+        const T after = moment[j] + share * (tangent - moment[j]);
+        moment[j] = after;
+        speed += tangent * tangent;
+        length += after * after;
     }
 }
 
+// Replaces x by the unit vector y along cosine * x - sine * v, and v by its part that is tangent at y.
 template <class T>
-void adam_range(const Gradients<T>& grad, const AdamTables<T>& tables, Index d, const Adam& choices, Index start,
-                Index stop) {
+void step(T* __restrict x, T* __restrict v, Index d, T cosine, T sine) {
+    T totals[2];
+    reduce<T, 2>(d, totals, [=](const auto& at, auto& total) {
+        const auto velocity = at(static_cast<const T*>(v));
+        const auto y = cosine * at(static_cast<const T*>(x)) - sine * velocity;
+        total[0] += y * y;
+        total[1] += y * velocity;
+    });
+    const T inverse = T(1) / std::sqrt(totals[0]), radial = totals[1] / totals[0];
+    for (Index j = 0; j < d; ++j) {
+        const T y = cosine * x[j] - sine * v[j];
+        v[j] -= radial * y;
+        x[j] = inverse * y;
+    }
+}
+
+// A few rows at a time, first the moments of all, then the turns, by vectors, then the steps: one's roots are not
+// waited for by the next.
+template <class T>
+void adam_rows(const Gradients<T>& grad, T* x, T* exp_avg, T* exp_avg_sq, T* max_exp_avg_sq, Index* steps, Index d,
+               const Adam& choices, Index start, Index stop) {
+    constexpr Index together = 16;
+    const T share = static_cast<T>(1 - choices.beta1), second_share = static_cast<T>(1 - choices.beta2);
     Bias bias(choices);
-    for (Index first = start; first < stop; first += lanes<T>) {
+    for (Index first = start; first < stop; first += together) {
+        const Index count = std::min(together, stop - first);
+        T lengths[together] = {}, cosines[together], sines[together];
+        double seconds[together] = {}, rates[together] = {};  // of rows that are left out, zero
         // Named rows are anywhere in the table: the next ones are on their way while these are computed.
-        for (Index t = first + lanes<T>; t < std::min(first + 2 * lanes<T>, stop) && !grad.are_all(); ++t) {
+        for (Index t = first + together; t < std::min(first + 2 * together, stop) && !grad.are_all(); ++t) {
             const Index i = grad.row(t);
             for (Index j = 0; j < d; j += 64 / static_cast<Index>(sizeof(T))) {
-                __builtin_prefetch(tables.x + i * d + j, 1);
-                __builtin_prefetch(tables.exp_avg + i * d + j, 1);
+                __builtin_prefetch(x + i * d + j, 1);
+                __builtin_prefetch(exp_avg + i * d + j, 1);
             }
-            __builtin_prefetch(tables.exp_avg_sq + i, 1);
-            __builtin_prefetch(tables.steps + i, 1);
+            __builtin_prefetch(exp_avg_sq + i, 1);
+            __builtin_prefetch(steps + i, 1);
         }
-        Together<T> group;
-        for (Index t = first; t < std::min(first + lanes<T>, stop); ++t) {
-            if (choices.lazy && !is_nonzero(grad.gradient(t), d)) continue;
-            group.rows[group.count] = grad.row(t);
-            group.gradients[group.count++] = grad.gradient(t);
+        for (Index t = 0; t < count; ++t) {
+            const T* const gradient = grad.gradient(first + t);
+            if (choices.lazy && !is_nonzero(gradient, d)) continue;
+            const Index i = grad.row(first + t);
+            const auto& factors = bias.at(++steps[i]);
+            T speed;
+            add_moment(x + i * d, gradient, exp_avg + i * d, d, share, speed, lengths[t]);
+            T second = exp_avg_sq[i] += second_share * (speed - exp_avg_sq[i]);
+            if (max_exp_avg_sq != nullptr) {
+                if (!(second <= max_exp_avg_sq[i])) max_exp_avg_sq[i] = second;  // NaN, too
+                second = max_exp_avg_sq[i];
+            }
+            seconds[t] = static_cast<double>(second) * factors.second;
+            rates[t] = factors.rate;
         }
-        adam_rows(group, tables, d, choices, bias);
+        for (Index t = 0; t < together; ++t) {
+            rates[t] /= std::sqrt(seconds[t]) + choices.eps;
+            const Turn turn = Turn::small(static_cast<double>(lengths[t]), rates[t]);
+            cosines[t] = static_cast<T>(turn.cosine);
+            sines[t] = static_cast<T>(turn.sine);
+        }
+        for (Index t = 0; t < count; ++t) {
+            if (lengths[t] == 0) continue;  // rounding would move the row
+            const double length = static_cast<double>(lengths[t]);
+            if (!choices.exact || !Turn::is_small(rates[t] * rates[t] * length)) {
+                const Turn turn(length, rates[t], choices.exact);
+                cosines[t] = static_cast<T>(turn.cosine);
+                sines[t] = static_cast<T>(turn.sine);
+            }
+            const Index i = grad.row(first + t);
+            step(x + i * d, exp_avg + i * d, d, cosines[t], sines[t]);
+        }
     }
 }
 
@@ -359,9 +341,9 @@ void adam_range(const Gradients<T>& grad, const AdamTables<T>& tables, Index d, 
         return guarded([&] {                                                                                           \
             const Gradients<T> gradients(grad, rows, n, k, d);                                                         \
             const Adam choices{lr, beta1, beta2, eps, exact != 0, lazy != 0};                                          \
-            const AdamTables<T> tables{x, exp_avg, exp_avg_sq, max_exp_avg_sq, steps};                                 \
-            in_parallel(gradients.count(), threads,                                                                    \
-                        [&](Index start, Index stop) { adam_range(gradients, tables, d, choices, start, stop); });     \
+            in_parallel(gradients.count(), threads, [&](Index start, Index stop) {                                     \
+                adam_rows(gradients, x, exp_avg, exp_avg_sq, max_exp_avg_sq, steps, d, choices, start, stop);          \
+            });                                                                                                        \
         });                                                                                                            \
     }
 UNCLUMP_FOR_BOTH(DEFINE)

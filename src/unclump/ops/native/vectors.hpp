@@ -133,79 +133,18 @@ inline void transpose(Vector<T> (&rows)[lanes<T>]) {
     }
 }
 
-// Adds up two vectors across the diagonal: lanes without the bit `side` are sums of the one, the others of the other.
-template <class T, std::size_t side, std::size_t... lane>
-inline Vector<T> fold_two(const Vector<T>& one, const Vector<T>& other, std::index_sequence<lane...>) {
-    constexpr std::size_t beyond = sizeof...(lane);
-    return pick<T, (lane & side ? beyond + (lane ^ side) : lane)...>(one, other) +
-           pick<T, (lane & side ? beyond + lane : lane ^ side)...>(one, other);
-}
-
-// The sums of all lanes of as many vectors as there are lanes, in the order of `sum`, as one vector.
-template <class T, int side = 1>
-inline Vector<T> sum_each(const Vector<T>* vectors) {
-    if constexpr (side == lanes<T>) {
-        return *vectors;
-    } else {
-        return fold_two<T, side>(sum_each<T, 2 * side>(vectors), sum_each<T, 2 * side>(vectors + side),
-                                 std::make_index_sequence<lanes<T>>());
-    }
-}
-
-// Where a loop over arrays is: at a whole vector, or where there is none any more at an entry.
-template <class T>
-struct AtVector {
-    Index place;
-    Vector<T> operator()(const T* from) const { return load(from + place); }
-    void put(T* to, const Vector<T>& vector) const { store(to + place, vector); }
-};
-template <class T>
-struct AtEntry {
-    Index place;
-    T operator()(const T* from) const { return from[place]; }
-    void put(T* to, T entry) const { to[place] = entry; }
-};
-
-// The one loop over the entries of arrays: calls body(at) where `at(array)` is a vector or an entry of it.
-template <class T, class Body>
-inline void for_entries(Index count, const Body& body) {
-    Index i = 0;
-    for (; i + lanes<T> <= count; i += lanes<T>) body(AtVector<T>{i});
-    for (; i < count; ++i) body(AtEntry<T>{i});
-}
-
-// The one reduction: sums over the entries of arrays, as many as `term(at, totals)` adds to. Whole vectors first, then
-// what is left one by one.
+// The one reduction: sums over the entries of arrays, as many as `term(at, totals)` adds to, where `at(array)` is a
+// vector of entries or a single one. Whole vectors first, then what is left one by one.
 template <class T, int terms, class Term>
 inline void reduce(Index count, T (&totals)[terms], const Term& term) {
     Vector<T> partial[terms] = {};
     Index i = 0;
-    for (; i + lanes<T> <= count; i += lanes<T>) term(AtVector<T>{i}, partial);
+    for (; i + lanes<T> <= count; i += lanes<T>) {
+        term([i](const T* from) { return load(from + i); }, partial);
+    }
     for (int k = 0; k < terms; ++k) totals[k] = sum<T>(partial[k]);
-    for (; i < count; ++i) term(AtEntry<T>{i}, totals);
-}
-
-// The same for a few rows at once, no more than there are lanes, where `term_of(row)` is what `reduce` calls.
-template <class T, int terms, class TermOf>
-inline void reduce_rows(Index rows, Index count, T (&totals)[terms][lanes<T>], const TermOf& term_of) {
-    const Index whole = count / lanes<T> * lanes<T>;
-    Vector<T> partial[terms][lanes<T>];
-    for (Index row = rows; row < lanes<T>; ++row) {
-        for (int k = 0; k < terms; ++k) partial[k][row] = Vector<T>{};
-    }
-    for (Index row = 0; row < rows; ++row) {
-        const auto term = term_of(row);
-        Vector<T> sums[terms] = {};
-        for (Index i = 0; i < whole; i += lanes<T>) term(AtVector<T>{i}, sums);
-        for (int k = 0; k < terms; ++k) partial[k][row] = sums[k];
-    }
-    for (int k = 0; k < terms; ++k) store<T>(totals[k], sum_each<T>(partial[k]));
-    for (Index row = 0; row < rows && whole < count; ++row) {
-        const auto term = term_of(row);
-        T sums[terms];
-        for (int k = 0; k < terms; ++k) sums[k] = totals[k][row];
-        for (Index i = whole; i < count; ++i) term(AtEntry<T>{i}, sums);
-        for (int k = 0; k < terms; ++k) totals[k][row] = sums[k];
+    for (; i < count; ++i) {
+        term([i](const T* from) { return from[i]; }, totals);
     }
 }
 
