@@ -143,8 +143,8 @@ def draw(results, sizes):
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
-            bars = "; bars: standard error" if results["seeds"] > 1 else ""
-            top.set(title=f"{n:,} points, {start} start, runs: {results['seeds']}{bars}")
+            runs = f"{seeds} runs, standard error" if (seeds := results["seeds"]) > 1 else "1 run"
+            top.set(title=f"{n:,} points, {start} ({runs})")
             top.set_ylabel("smallest angle, degrees")
             middle.set_ylabel("minus that of uniform points")
             bottom.set(xlabel="dimensions", ylabel="spherical variance", xscale="log")
