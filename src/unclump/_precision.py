@@ -70,10 +70,11 @@ def push_aside(
     The axis is the one with the smallest of the first eight coordinates, which is small enough. The component normal to
     the sphere is removed later, when gradients are projected.
     """
-    smallest, axis = x[..., :8].square().min(dim=-1, keepdim=True)
-    along = torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_()
-    # Not scatter_add_, which torch does not allow where results must be deterministic on a GPU.
-    vector.scatter_(-1, axis, vector.gather(-1, axis).addcmul_(along, by))
+    first = x[..., :8]
+    smallest, axis = first.square().min(dim=-1, keepdim=True)
+    is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # vmap has no scatter, a GPU no fixed order of it
+    along = torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_().mul_(by)
+    vector[..., :8].add_(is_axis * along)
 
 
 def take_apart(
