@@ -156,6 +156,4 @@ def _order(angles: Float[Tensor, "*sets n"]) -> Int[Tensor, "*sets n"]:
     if not angles.is_cpu:
         return angles.argsort(dim=-1)
     bits = angles.detach().view(_INTEGERS[angles.element_size()])
-    limits = torch.iinfo(bits.dtype)
-    inverted = (bits >> (limits.bits - 1)).bitwise_and_(limits.max)  # zero, or the bits to be inverted
-    return inverted.bitwise_xor_(bits).argsort(dim=-1)
+    return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits).argsort(dim=-1)
