@@ -143,7 +143,8 @@ def draw(results, sizes):
             bounds = [size["bound"] for size in here]
             top.plot(dimensions, bounds, color=BLACK, linestyle="--", marker="_", label="upper bound, proved")
             top.axhline(90, color=RED, linestyle=":", label="90°, the paper's bound")
-            runs = f"{seeds} runs, standard error" if (seeds := results["seeds"]) > 1 else "1 run"
+            seeds = results["seeds"]
+            runs = f"{seeds} runs, standard error" if seeds > 1 else "1 run"
             top.set(title=f"{n:,} points, {start} ({runs})")
             top.set_ylabel("smallest angle, degrees")
             middle.set_ylabel("minus that of uniform points")

@@ -73,7 +73,7 @@ def push_aside(
     first = x[..., :8]
     smallest, axis = first.square().min(dim=-1, keepdim=True)
     is_axis = torch.arange(first.shape[-1], device=x.device) == axis  # vmap has no scatter, a GPU no fixed order of it
-    along = torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_().mul_(by)
+    along = torch.rsub(smallest, unit**-2, alpha=unit**-2).rsqrt_().mul_(by)  # by * unit / sqrt(1 - smallest)
     vector[..., :8].add_(is_axis * along)
 
 

@@ -251,6 +251,7 @@ class Riesz(Kernel):
 
     @property
     def vanishes_far(self) -> bool:
+        # A class that is derived from this one may have other values.
         return type(self) is Riesz and self.distance == "chordal" and self.s > 0
 
     @property

@@ -189,3 +189,10 @@ def test_shapes_that_do_not_fit_are_refused(points):
     for name, value in (("against", x), ("weight", torch.ones(9))):
         with pytest.raises(ValueError, match=f"expected neither against nor weight with group_size, got {name}"):
             uc.KoLeo(group_size=3)(x, **{name: value})
+
+
+@pytest.mark.parametrize("objective", [uc.KoLeo(), uc.MaxMin()], ids=repr)
+def test_a_clump_comes_apart_beside_a_large_queue_of_the_same_row(objective):
+    x = torch.ones(8, 4, requires_grad=True)
+    objective(x, against=torch.ones(65_536, 4)).backward()
+    assert len(x.grad.unique(dim=0)) == 8

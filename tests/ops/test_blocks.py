@@ -9,7 +9,7 @@ from unclump.ops.blocks import largest_of_columns
 
 @pytest.mark.parametrize("pool", [1024, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (9, 1), (7, 5), (3, 9, 8), (2, 1, 1)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 1), (1, 5), (9, 1), (7, 5), (3, 9, 8), (2, 1, 1), (5, 0), (2, 5, 0)], ids=str)
 def test_the_largest_entry_of_every_column_is_the_first_of_equal_ones(shape, dtype, pool, monkeypatch):
     monkeypatch.setattr(blocks, "_MAX_POOL", pool)
     block = torch.randint(4, shape, generator=torch.Generator().manual_seed(0)).to(dtype)

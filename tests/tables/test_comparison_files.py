@@ -43,6 +43,7 @@ WRONG = {
     "methods as a number": change(methods=3),
     "a value that is not a number": change_method(values={"figure": "0.5", "overlap": 0.7, "rank": 1.0}),
     "a value that is not finite": change_method(values={"figure": float("nan"), "overlap": 0.7, "rank": 1.0}),
+    "a value beyond all numbers": change_method(values={"figure": 10**400, "overlap": 0.7, "rank": 1.0}),
     "a value that is missing": change_method(values={"figure": 0.5}),
     "an interval of one": change_method(intervals={"figure": [0.5]}),
     "an interval of no column": change_method(intervals={"hubness": [0.5, 0.6]}),

@@ -71,7 +71,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace, processes: "Processes") -> int:
-
     import torch
 
     from unclump.cli._estimate import announce

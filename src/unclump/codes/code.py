@@ -179,7 +179,8 @@ def _both_directions(x: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "m d"]:
 
 def search(n: int, d: int, *, antipodal: bool = False, **options: Any) -> tuple[Solution, str]:
     """The solution of `solve` and its source; if a subset of a larger closed-form code is better, improve that one."""
-    solution, subset = solve(n, d, antipodal=antipodal, **options), None if antipodal else exact_subset(n, d)
+    solution = solve(n, d, antipodal=antipodal, **options)
+    subset = None if antipodal else exact_subset(n, d)
     if subset is None or math.acos(subset.cosine) <= solution.angle + _BOUND_TOLERANCE:
         return solution, _describe_search(solution)
     improved = solve(n, d, **{**options, "init": subset.points, "restarts": 1, "time_limit": None})

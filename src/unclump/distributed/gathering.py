@@ -70,7 +70,7 @@ def select_among(
     first = 0 if table is None else table.shape[-2] - x.shape[-2]
     numbers, r2 = select_nearest(x, table, mask=mask, itself=first, needs_chords=needs_chords)
     points = take_rows(x if table is None else table, numbers.squeeze(-1))
-    return points, numbers if first == 0 else numbers - first, r2
+    return points, numbers if first == 0 else (numbers - first).clamp_min_(-1), r2
 
 
 def _after_fixed(

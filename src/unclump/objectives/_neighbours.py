@@ -25,7 +25,7 @@ class _Near(NamedTuple):
     """The k nearest of every point."""
 
     numbers: Int[Tensor, "*sets nk 1"]
-    """Through all ranks; negative for fixed points."""
+    """Through all ranks; -1 for fixed points."""
     measured: Measured
     parts: Float[Tensor, "*sets nk 1"] | float | None
     """The part of each in the value of its point; None for one."""

@@ -13,7 +13,7 @@ from torch.nn.functional import max_pool2d_with_indices
 Block = tuple[slice, slice]
 
 _MAX_ENTRIES = 2**25  # of a block on a CPU: larger ones are not faster
-_MAX_POOL = 1024  # rows in which a maximum is searched at once
+_MAX_POOL = 1024  # rows of one pool
 _WIDTH = 32  # the width of the windows in which maxima are searched is a multiple of this
 _MEMORY_DIVISOR = 64  # a block takes at most 1/64 of the memory: an operation needs a few of them
 
@@ -72,17 +72,17 @@ def fill_diagonal(block: Float[Tensor, "*sets n m"], offset: int, value: float) 
 def largest_of_columns(
     block: Float[Tensor, "*sets m n"],
 ) -> tuple[Float[Tensor, "*sets n 1"], Int[Tensor, "*sets n 1"]]:
-    """The largest entry of every column, the first of equal ones, and its row; a NaN is the largest of all.
+    """The largest entry of every column, and its row, the first of equal numbers; a NaN is the largest of all.
 
     On a CPU, torch searches for a maximum and its position fastest when it pools channels: here, the columns.
     """
     *sets, m, n = block.shape
-    if not block.is_cpu:
+    if not block.is_cpu or n == 0:
         best, row = block.max(dim=-2)
     else:
         channels = block.view(-1, m, 1, n).permute(0, 3, 1, 2)  # (b, n, m, 1), of which n is contiguous
         best, row = max_pool2d_with_indices(channels, (min(m, _MAX_POOL), 1), ceil_mode=True)
-        if m > _MAX_POOL:  # several pools share the threads
+        if m > _MAX_POOL:  # then the largest of the pools, which run in parallel
             best, pool = best.max(dim=-2, keepdim=True)
             row = row.gather(-2, pool)
     return best.view(*sets, n, 1), row.view(*sets, n, 1)
@@ -93,9 +93,9 @@ def largest(
 ) -> tuple[Float[Tensor, "*sets n k"], Int[Tensor, "*sets n k"]]:
     """For every row, its largest entry and k - 1 others of the largest, and their columns; or of the smallest.
 
-    For k <= 2, on a CPU, columns are divided into windows, and the results are the maxima of the windows with the
-    largest maxima: taking a maximum is a fast pass over the block, while its position is searched only in these
-    windows. So the second largest entry is missed if it is in the same window as the largest.
+    For k = 2, and for k = 1 on a CPU, columns are divided into windows, and the results are the maxima of the windows
+    with the largest maxima: taking a maximum is a fast pass over the block, while its position is searched only in
+    these windows. So the second largest entry is missed if it is in the same window as the largest.
     """
     if k == 1 and not block.is_cpu:
         return (torch.min if smallest else torch.max)(block, dim=-1, keepdim=True)

@@ -236,7 +236,7 @@ class _Pairs:
         opposite = others = None
         if exponential is not None:  # the block holds exponents, and the slopes are multiples of the values
             fill_diagonal(block, self.itself, -math.inf)
-            # A square of all pairs is symmetric, and columns are searched faster than rows.
+            # A square of all pairs is symmetric, with its masks, and columns are searched faster than rows.
             near = (largest_of_columns(block) if self.y is self.x else largest(block, 1))[1]
             vector, r2 = self._measure(near)
             value = slope = torch.rsub(r2, offset, alpha=-scale).exp_()

@@ -54,7 +54,7 @@ def unit_rows(x: Float[Tensor, "*shape d"]) -> tuple[Float[Tensor, "*shape d"], 
 
         return kernels.project(x)
     # Divided by their largest entry, rows have norms between one and the root of d; by infinity, those of zeros.
-    scale = torch.threshold_(x.abs().amax(dim=-1, keepdim=True), 0.0, math.inf)
+    scale = torch.threshold_(largest_entries(x), 0.0, math.inf)
     y = x / scale
     norm = vector_norm(y, dim=-1, keepdim=True).clamp_min_(1)
     y /= norm

@@ -1,7 +1,7 @@
-"""Rows that are equal, number by number: found by a hash of each row, then compared.
+"""Rows that are equal, number by number: found by a hash of each row, then by a digest.
 
 The hash is a sum of a row's words times random odd numbers, with their upper halves mixed in, modulo 2^64: eight bytes
-a row, and no second copy of the table. Rows with the same hash are compared by one of 128 bits that is cryptographic.
+a row, and no second copy of the table. Rows with the same hash are equal if their cryptographic digests are.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from torch import Tensor
 from unclump.tables.rows import Rows
 
 _WORDS = (np.uint64, np.uint32, np.uint16)
-_COMPARED = 2**20  # numbers that are compared at a time
+_DIGESTED = 2**20  # numbers whose rows are digested at a time
 
 
 def hash_rows(rows: Float[Tensor, "n d"]) -> UInt64[np.ndarray, " n"]:
@@ -35,10 +35,11 @@ def equal_rows(rows: Rows, numbers: Int[Tensor, " n"], hashes: UInt64[np.ndarray
         [(0, 2)]
     """
     order = np.argsort(hashes, kind="stable")
-    same = np.diff(hashes[order]) == 0  # as the next
-    candidates = numbers[order[np.append(same, False) | np.append(False, same)]]
+    same = hashes[order][1:] == hashes[order][:-1]  # whether a hash is that of the next row
+    repeated = np.append(same, False) | np.append(False, same)
+    candidates = numbers[order[repeated[: len(order)]]]
     groups: defaultdict[bytes, list[int]] = defaultdict(list)
-    for some in torch.split(candidates, max(1, _COMPARED // rows.d)):
+    for some in torch.split(candidates, max(1, _DIGESTED // rows.d)):
         for number, row in zip(some.tolist(), _words(rows.take(some)), strict=True):
             groups[hashlib.blake2b(row.tobytes(), digest_size=16).digest()].append(number)
     equal = [tuple(group) for group in groups.values() if len(group) > 1]

@@ -1,9 +1,12 @@
 """Values of Python types from parsed JSON that is not trusted: the types say what a file must hold."""
 
+import functools
 import math
 from collections.abc import Iterable, Mapping
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
+
+_hints = functools.cache(get_type_hints)
 
 
 def decode(kind: Any, value: Any) -> Any:
@@ -20,12 +23,12 @@ def decode(kind: Any, value: Any) -> Any:
         ValueError: expected a whole number, got -1
     """
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is UnionType:  # with None
+    if origin is UnionType:  # always of a type and None, in this order
         return None if value is None else decode(arguments[0], value)
     if hasattr(kind, "__dataclass_fields__"):
-        return kind(**{name: decode(part, value[name]) for name, part in get_type_hints(kind).items()})
+        return kind(**{name: decode(part, value[name]) for name, part in _hints(kind).items()})
     if hasattr(kind, "_fields"):
-        return kind(*_decode_each(get_type_hints(kind).values(), value))
+        return kind(*_decode_each(_hints(kind).values(), value))
     if origin is tuple:
         return tuple(_decode_each(arguments[:1] * len(value) if arguments[-1] is Ellipsis else arguments, value))
     if origin in (dict, Mapping):
@@ -38,7 +41,10 @@ def _decode_each(kinds: Iterable[Any], values: Any) -> list[Any]:
 
 
 def _decode_number(kind: type, value: Any) -> Any:
-    number = float(value) if kind is float and type(value) is int else _instance(kind, value)
+    try:
+        number = float(value) if kind is float and type(value) is int else _instance(kind, value)
+    except OverflowError:
+        raise ValueError("expected a finite number, got an integer beyond all of them") from None
     if kind is float and not math.isfinite(number):
         raise ValueError(f"expected a finite number, got {number}")
     if kind is int and number < 0:

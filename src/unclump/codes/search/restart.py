@@ -46,7 +46,7 @@ _REACH, _STEPS, _ROUNDS = 1.25, 100, 4
 _MARGINS = (3e-3, 3e-6)  # of a polish that may move on to a better code nearby, and of one that stays
 _WORTH_POLISHING = 0.997  # of the best angle: polishing gains less than the rest
 _SCREENED = 0.9999  # of the best angle, where a sharper anneal precedes the polish, which then gains little
-_STARTS_A_SCREENING = 32  # so many starts, one of which is annealed more sharply
+_STARTS_PER_SCREENING = 32  # for every so many starts, one more is annealed more sharply; below, none
 _SAME = 1e-7  # radians between two angles at which the sharper anneal ends for the same code
 # Operations per polish step: fewer than an anneal; after every move; once per restart, when time is up or not.
 _QUICK, CHEAP, _BRIEF, _AFFORDABLE = 5e6, 1e8, 1e9, 2e10
@@ -124,10 +124,11 @@ class CodeSearch:
 
     def _best_sharpened(self, trials: list[Candidate], flag: Flag) -> Candidate:
         """The best of the most promising after a sharper anneal, by which codes of many contacts gain more."""
-        most = 1 + len(trials) // _STARTS_A_SCREENING
-        promising = sorted(trials, key=lambda code: code.score, reverse=True)[:most]
-        for code in promising if most > 1 else []:
-            self._sharpen(code, _SCREENING, flag)
+        promising = sorted(trials, key=lambda code: code.score, reverse=True)
+        if len(trials) >= _STARTS_PER_SCREENING:
+            promising = promising[: 1 + len(trials) // _STARTS_PER_SCREENING]
+            for code in promising:
+                self._sharpen(code, _SCREENING, flag)
         return max(promising, key=lambda code: code.score)
 
     def _sharpen(self, code: Candidate, schedule: tuple[float, float, int, float], flag: Flag) -> float:
