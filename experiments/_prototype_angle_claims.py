@@ -54,7 +54,6 @@ def angle_claims(summary):
             by_dimension(fitted, "min_angle", APART),
             setting=FITTED,
             evidence=f"Gain in the smallest angle beyond {APART}, by dimension:",
-            headline=True,
             **judged,
         )
     if equal:
