@@ -18,6 +18,11 @@ def escape_unprintable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """The number and its noun, in the plural unless the number is one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def describe_error(error: BaseException) -> str:
     """Return the first line of an exception's message, sanitised."""
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

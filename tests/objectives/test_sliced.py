@@ -10,6 +10,7 @@ from torch.testing import assert_close
 import unclump as uc
 from unclump import SSW, Sliced, axis_circles, great_circles, sliced, ssw
 from unclump.geometry.circles import circle_angles
+from unclump.ops import native
 
 
 @pytest.fixture
@@ -164,7 +165,9 @@ def test_the_gradient_is_bounded_near_the_axis_of_a_circle(dtype):
     [torch.tensor([0, 1, 2]), torch.ones(3, 3), torch.ones(3, 2, 4), torch.tensor([[0, 3]])],
     ids=["axes, not pairs", "vectors, not pairs", "four dimensions", "no such axis"],
 )
-def test_circles_that_do_not_fit_are_refused(circles, at_the_door):
+@pytest.mark.parametrize("compiled", [True, False], ids=["loops", "reference"])
+def test_circles_that_do_not_fit_are_refused(circles, compiled, at_the_door, monkeypatch):
+    monkeypatch.setattr(native, "ENABLED", native.ENABLED and compiled)
     with pytest.raises(ValueError, match="expected"):
         uc.sliced(torch.randn(9, 3), circles)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unclump._text import FileError, sanitise
+from unclump._text import FileError, counted, sanitise
 from unclump.cli._files import add_habits, add_input, add_output
 from unclump.cli._stages import Stages
 
@@ -102,8 +102,7 @@ def _run(args: argparse.Namespace, stages: Stages) -> str:
         nearest = {"smallest_degrees": smallest, "largest_degrees": largest}
         return json.dumps({**files_and_rows, "nearest_of_added": nearest, "notes": notes}, indent=1)
     ends = dict.fromkeys(f"{angle:.4f}°" for angle in (smallest, largest))  # one if they are the same
-    plural, distances = "s" if count > 1 else "", " to ".join(ends)
-    added_to = f"{count} row{plural} added to {rows}; the nearest other row is {distances} away"
+    added_to = f"{counted(count, 'row')} added to {rows}; the nearest other row is {' to '.join(ends)} away"
     return "\n".join([added_to, f"written to {sanitise(output)}", *notes])
 
 

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_count
+from unclump._text import counted
 from unclump.codes import catalogue, code_display
 from unclump.codes.bounds.three_point import three_point
 from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
@@ -125,7 +126,7 @@ def spherical_code(
     Returns a code in closed form if one is known, otherwise that of the catalogue. If there is none, it searches, which
     takes seconds to minutes, or longer beyond a thousand points: `time_limit` limits it, and Ctrl-C returns the best so
     far.
-    `restarts`, `time_limit` or `init` search instead of reading the catalogue.
+    `restarts`, `time_limit` or `init` search instead of reading the catalogue; only `fresh` also ignores closed forms.
 
     Args:
         n: Number of directions, at least two.
@@ -196,6 +197,5 @@ def _make_code(
 
 
 def _describe_search(run: Solution) -> str:
-    counts = ((run.starts, "start"), (run.hops, "hop"))
-    tries = ", ".join(f"{number} {noun}{'s' if number != 1 else ''}" for number, noun in counts)
+    tries = f"{counted(run.starts, 'start')}, {counted(run.hops, 'hop')}"
     return f"search with seed {run.seed}: {tries}, {run.seconds:.1f} s"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from unclump._frames import data_frame
 from unclump._notebook import card, text_grid
+from unclump._text import counted
 from unclump.measures.pair_figure import pair_figure
 
 if TYPE_CHECKING:
@@ -58,16 +59,12 @@ def rows(code: "Code") -> list[tuple[str, str]]:
         comparison = code.published.compare(summary["angle_degrees"])
         lines.insert(3, ("published", f"{code.published.text} degrees ({code.published.source}): {comparison}"))
     if "contacts" in summary:
-        lines.append(("contacts", f"{_count(summary['contacts'], 'pair')}, {_count(summary['rattlers'], 'rattler')}"))
+        lines.append(("contacts", f"{counted(summary['contacts'], 'pair')}, {counted(summary['rattlers'], 'rattler')}"))
     if "symmetry" in summary:
         lines.append(("symmetry", str(code.symmetry)))
     if "energy" in summary:
         lines.append(("energy", f"{summary['energy']:.12g}"))
     return lines
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' if number != 1 else ''}"
 
 
 def as_text(code: "Code") -> str:

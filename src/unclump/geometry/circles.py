@@ -61,9 +61,35 @@ def axis_circles(
     return shuffled[:, : 2 * pairs_per_shuffle].reshape(-1, 2)[:count]
 
 
+def matched(circles: Circles, x: Tensor, d: int) -> Circles:
+    """Circles in d dimensions on the device of x, contiguous; raise unless they are such circles.
+
+    Numbers of axes are compared with d only on a CPU, since reading them would synchronise a GPU.
+    """
+    if circles.is_floating_point():
+        if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
+            raise ValueError(
+                f"expected circles of shape (k, 2, {d}) and {x.dtype} on {x.device}, got {tuple(circles.shape)} and "
+                f"{circles.dtype} on {circles.device}; draw them with great_circles(k, {d})"
+            )
+        return circles.contiguous()
+    if circles.shape[1:] != (2,):
+        raise ValueError(
+            f"expected axes of shape (k, 2), got {tuple(circles.shape)}; draw them with axis_circles(k, {d})"
+        )
+    axes = circles.to(x.device, torch.long).contiguous()
+    if axes.is_cpu and not torch.compiler.is_compiling():
+        least, largest = torch.aminmax(axes)
+        if least < 0 or largest >= d:
+            raise ValueError(
+                f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(k, {d})"
+            )
+    return axes
+
+
 def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
-    vectors = circles.flatten(end_dim=1)
+    vectors = matched(circles, x, x.shape[-1]).flatten(end_dim=1)
     products = vectors @ x.mT if circles.is_floating_point() else x.mT.index_select(-2, vectors)
     return products.view(*products.shape[:-2], len(circles), 2, products.shape[-1])
 

@@ -4,9 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from unclump._text import sanitise
+from unclump._text import counted, sanitise
 from unclump.tables.groups import Group, not_all_equal
-from unclump.tables.verdict import count
 
 if TYPE_CHECKING:
     from unclump.tables.findings import Health
@@ -100,7 +99,7 @@ def _format_bad_rows(health: "Health") -> list[str]:
 
 def _format_groups(title: str, groups: Sequence[Group], names: Sequence[str] | None) -> list[str]:
     rows = sum(len(group.rows) for group in groups)
-    extent = f"{rows} rows in {count(len(groups), 'group')}" if groups else "none"
+    extent = f"{rows} rows in {counted(len(groups), 'group')}" if groups else "none"
     lines = [f"{title}: {extent}", *(f"  {line}" for line in listed_groups(groups[:_MAX_GROUPS], names))]
     return lines + (["  ..."] if len(groups) > _MAX_GROUPS else [])
 

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from unclump._text import counted
 from unclump.tables.commands import Paths
 
 SIGNIFICANCE = 0.001  # largest p-value that counts as evidence
@@ -167,10 +168,10 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         )
     rows, groups = facts.duplicates
     if rows:
-        yield "duplicates", f"duplicates: {rows} rows are equal, in {count(groups, 'group')}"
+        yield "duplicates", f"duplicates: {rows} rows are equal, in {counted(groups, 'group')}"
     rows, groups = facts.near_duplicates
     if rows:
-        yield "near-duplicates", f"near duplicates: {rows} rows nearly coincide, in {count(groups, 'group')}"
+        yield "near-duplicates", f"near duplicates: {rows} rows nearly coincide, in {counted(groups, 'group')}"
     if facts.rank[0] < LOW_RANK * facts.rank[1]:
         yield "rank", f"collapsed rank: about {facts.rank[0]:.1f} of {facts.d} dimensions are used"
     if facts.mean_cosine > CONE and facts.rayleigh_pvalue <= SIGNIFICANCE:
@@ -207,7 +208,7 @@ def _find_structure(facts: Evidence, faults: Collection[str]) -> Iterator[str]:
     if facts.n >= _FEW_ROWS and used < _FEWER_DIMENSIONS and "rank" not in faults:
         yield f"the centred effective rank is {used:.0%} of uniform points'"
     if 0 < len(facts.dead_dimensions) <= _DEAD_SHARE * facts.d:
-        yield f"{count(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
+        yield f"{counted(len(facts.dead_dimensions), 'constant dimension')} of {facts.d}"
     if 0 < facts.zeros <= _PADDING_ROWS and not facts.not_finite:
         yield "one row of zeros, as padding is"
 
@@ -242,13 +243,8 @@ def _list(numbers: tuple[int, ...], most: int = 5) -> str:
 
 
 def _have(number: int, noun: str) -> str:
-    return f"{count(number, noun)} {'has' if number == 1 else 'have'}"
+    return f"{counted(number, noun)} {'has' if number == 1 else 'have'}"
 
 
 def _them(number: int) -> str:
     return "it" if number == 1 else "them"
-
-
-def count(number: int, noun: str) -> str:
-    """Format a number with its noun, in the plural unless the number is one."""
-    return f"{number} {noun}{'s' if number != 1 else ''}"

@@ -2,11 +2,10 @@
 
 import math
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.geometry.circles import Circles
+from unclump.geometry.circles import Circles, matched
 from unclump.ops.native import NO_DIRECTION, Loop, empty, failure, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
@@ -26,7 +25,7 @@ def orthonormalise_(pairs: Float[Tensor, "k 2 d"]) -> Circles:
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     *sets, n, d = x.shape
-    x, vectors, products = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, products = x.contiguous(), matched(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
     for table, target in zip(_each(x, 2), _each(products, 3), strict=True):
         if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), target, *sizes):
@@ -42,7 +41,7 @@ def even_spacing(
     None where a row has no direction.
     """
     *sets, n, d = x.shape
-    x, vectors, coefficients = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, coefficients = x.contiguous(), matched(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), factor, offset, threads(n * len(circles), at_least=_A_THREAD)
     for table, target, value in zip(_each(x, 2), _each(coefficients, 3), _each(values, 0), strict=True):
@@ -59,7 +58,7 @@ def combine(
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     *sets, _, _, n = coefficients.shape
-    coefficients, vectors = coefficients.contiguous(), _vectors(circles, coefficients, d)
+    coefficients, vectors = coefficients.contiguous(), matched(circles, coefficients, d)
     gradient = empty((*sets, n, d), coefficients.dtype)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
     for rows, target in zip(_each(coefficients, 3), _each(gradient, 2), strict=True):
@@ -73,28 +72,6 @@ def _each(x: Tensor, dimensions: int) -> list[int]:
     leading = x.ndim - dimensions
     size = x.itemsize * math.prod(x.shape[leading:])
     return [x.data_ptr() + part * size for part in range(math.prod(x.shape[:leading]))]
-
-
-def _vectors(circles: Circles, x: Tensor, d: int) -> Tensor:
-    """The vectors of all circles in one table, or the numbers of their axes, which must be there."""
-    if circles.is_floating_point():
-        if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
-            raise ValueError(
-                f"expected circles of shape (k, 2, {d}) and {x.dtype} on the CPU, got {tuple(circles.shape)} and "
-                f"{circles.dtype} on {circles.device}; draw them with great_circles(k, {d})"
-            )
-        return circles.contiguous()
-    if circles.shape[1:] != (2,):
-        raise ValueError(
-            f"expected axes of shape (k, 2), got {tuple(circles.shape)}; draw them with axis_circles(k, {d})"
-        )
-    circles = circles.to(x.device, torch.long).contiguous()
-    least, largest = torch.aminmax(circles)
-    if least < 0 or largest >= d:
-        raise ValueError(
-            f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(..., {d})"
-        )
-    return circles
 
 
 def _addresses(vectors: Tensor) -> tuple[int | None, int | None]:

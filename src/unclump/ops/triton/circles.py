@@ -9,7 +9,7 @@ import triton.language as tl
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from unclump.geometry.circles import Circles
+from unclump.geometry.circles import Circles, matched
 from unclump.ops.triton.formulas import arc_tangent
 from unclump.ops.triton.tiles import product_precision
 
@@ -121,7 +121,7 @@ def even_spacing(
     mask: Bool[Tensor, "*sets n"] | None,
 ) -> tuple[Float[Tensor, "*sets"], Float[Tensor, "*sets k 2 n"]]:
     """`unclump.ops.even_spacing.squares_of_gaps` of sets."""
-    x, circles = x.contiguous(), _checked(circles, x, x.shape[-1])
+    x, circles = x.contiguous(), matched(circles, x, x.shape[-1])
     *sets, n, d = x.shape
     count, total = len(circles), x.numel() // (n * d)
     along, angles = x.new_empty((*sets, count, 2, n)), x.new_empty((*sets, count, n))
@@ -148,7 +148,7 @@ def combine(
     coefficients: Float[Tensor, "*sets k 2 n"], circles: Circles, d: int, scale: Float[Tensor, "..."]
 ) -> Float[Tensor, "*sets n {d}"]:
     """The vectors with these coefficients of both vectors of every circle, scaled: one number for all, or for a set."""
-    coefficients, circles = coefficients.contiguous(), _checked(circles, coefficients, d)
+    coefficients, circles = coefficients.contiguous(), matched(circles, coefficients, d)
     *sets, count, _, n = coefficients.shape
     gradient, total = coefficients.new_empty((*sets, n, d)), math.prod(sets)
     _combine[(total * triton.cdiv(n, _ROWS), triton.cdiv(d, _WIDTH))](
@@ -156,14 +156,3 @@ def combine(
         AXES=not circles.is_floating_point(), BLOCK_N=_ROWS, BLOCK_D=_WIDTH,
     )  # fmt: skip
     return gradient
-
-
-def _checked(circles: Circles, x: Tensor, d: int) -> Tensor:
-    """Contiguous vectors, or numbers of axes, whose values the host does not read."""
-    shape = (2, d) if circles.is_floating_point() else (2,)
-    if circles.shape[1:] != shape or (circles.is_floating_point() and circles.dtype != x.dtype):
-        raise ValueError(
-            f"expected circles of shape (k, 2, {d}) and {x.dtype}, or axes of shape (k, 2), got {tuple(circles.shape)} "
-            f"and {circles.dtype}; draw them with great_circles(k, {d}) or axis_circles(k, {d})"
-        )
-    return circles.to(x.device, None if circles.is_floating_point() else torch.long).contiguous()

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from unclump._text import FileError, sanitise
+from unclump._text import FileError, counted, sanitise
 from unclump.tables.files._numbers import Rows, format_rows, is_number, parse_rows
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_no_tensor, check_shape
@@ -83,8 +83,7 @@ def _split(line: bytes, d: int, number: int) -> tuple[str, bytes]:
     spaces = line.count(b" ")
     if spaces < d:
         text = sanitise(line.decode("utf-8", "surrogateescape"))
-        fields = f"{spaces + 1} field{'s' if spaces else ''}"
-        raise FileError(f"line {number}: expected a name and {d} numbers, got {fields}: '{text}'")
+        raise FileError(f"line {number}: expected a name and {d} numbers, got {counted(spaces + 1, 'field')}: '{text}'")
     name = line.partition(b" ")[0] if spaces == d else line.rsplit(b" ", d)[0]
     return name.decode("utf-8", "surrogateescape"), line[len(name) + 1 :]
 
