@@ -9,7 +9,8 @@ import unclump
 SOURCE = Path(unclump.__file__).parent
 
 LAYERS = [
-    {"_checks", "_arrays", "_frames", "_isolated", "_library", "_once", "_precision", "_text"},
+    {"_text"},
+    {"_checks", "_arrays", "_frames", "_isolated", "_library", "_once", "_precision"},
     {"_atomic_write", "_notebook"},
     {"geometry"},
     {"kernels"},

@@ -20,6 +20,8 @@ BAD_POINTS = {
     "one dimension": (torch.ones(5, 1), ValueError, r"d >= 2, got (5, 1)", "use at least two"),
     "a vector": (torch.ones(5), ValueError, r"d >= 2, got (5,)", "one row per point"),
     "integers": (torch.ones(5, 3, dtype=torch.long), TypeError, "floating-point points, got torch.int64", ".float()"),
+    "complex": (torch.ones(5, 3, dtype=torch.complex64), TypeError, "got torch.complex64", "pass real numbers"),
+    "sparse": (torch.eye(5, 3).to_sparse(), TypeError, "dense tensor of points, got torch.sparse_coo", ".to_dense()"),
     "a module": (torch.nn.Embedding(5, 3), TypeError, "got the module Embedding", "pass its .weight"),
     "another module": (torch.nn.GRU(5, 3), TypeError, "got the module GRU", "pass one of its parameters"),
     "lists": ([[1.0, 2.0]] * 5, TypeError, "a torch.Tensor, got list", "torch.as_tensor"),

@@ -8,12 +8,13 @@ synchronise the GPU.
 import math
 import warnings
 from collections.abc import Iterable
-from difflib import get_close_matches
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 from torch.linalg import vector_norm
+
+from unclump._text import did_you_mean
 
 _MAX_LISTED = 5
 
@@ -63,7 +64,10 @@ def check_points(x: Tensor, *, at_least: int = 1) -> None:
             "or pass the rows of this rank, points.to_local()"
         )
     if not x.is_floating_point():
-        raise TypeError(f"expected floating-point points, got {x.dtype}; convert with points.float()")
+        advice = "pass real numbers" if x.is_complex() else "convert with points.float()"
+        raise TypeError(f"expected floating-point points, got {x.dtype}; {advice}")
+    if x.layout is not torch.strided:
+        raise TypeError(f"expected a dense tensor of points, got {x.layout}; convert with points.to_dense()")
     if x.ndim >= 2 and x.shape[-2] >= at_least and x.shape[-1] >= 2:
         return
     if x.ndim < 2:
@@ -136,8 +140,7 @@ def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
     """Raise unless `value` is one of `choices`; suggest the closest."""
     choices = tuple(choices)
     if value not in choices:
-        matches = get_close_matches(str(value).lower(), choices, n=1)
-        hint = f"; did you mean {matches[0]!r}?" if matches else ""
+        hint = did_you_mean(str(value), choices)
         raise ValueError(f"expected {name} to be one of {', '.join(map(repr, choices))}, got {value!r}{hint}")
 
 

@@ -1,5 +1,8 @@
 """Text for messages: one-line file errors, and untrusted text sanitised for printing."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 _MAX_LENGTH = 60  # characters of a name in a message
 
 
@@ -16,6 +19,12 @@ def sanitise(text: object) -> str:
 def escape_unprintable(text: str) -> str:
     """Replace every unprintable character with its escape sequence."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def did_you_mean(word: str, choices: Iterable[str]) -> str:
+    """The end of a message that suggests the choice closest to a word; empty if none is close."""
+    matches = get_close_matches(word.lower(), tuple(choices), n=1)
+    return f"; did you mean {matches[0]!r}?" if matches else ""
 
 
 def counted(number: int, noun: str) -> str:

@@ -35,6 +35,10 @@ def test_a_code_as_json(capsys):
     assert said["optimal"]
 
 
+def commands_of(parser):
+    return next(action for action in parser._actions if action.dest == "command").choices
+
+
 READERS = {
     "npy": np.load,
     "csv": lambda path: np.loadtxt(path, delimiter=","),
@@ -95,9 +99,17 @@ def test_improved_lines_are_kept_with_their_command(tmp_path, monkeypatch, capsy
         (["1", "3"], "expected n >= 2, got 1"),
         (["5", "1"], "expected d >= 2, got 1"),
         (["5", "3", "-o", "code.xlsx"], "expected an output file ending in .npy, .csv, .json"),
-        (["5", "3", "-o", "no/such/folder/code.npy"], "code.npy to be in an existing folder, got no/such/folder"),
+        (
+            ["5", "3", "-o", "no/such/folder/code.npy"],
+            "no/such/folder/code.npy: its folder does not exist",
+        ),
         (["15", "3", "--init", "spiral"], "expected init"),
-        (["15", "3", "--init", "missing.npy"], "missing.npy"),
+        (["15", "3", "--init", "missing.npy"], "missing.npy: no such file or directory"),
+        (["5", "3", "--restarts", "0"], "expected --restarts >= 1, got 0"),
+        (["5", "3", "--time-limit", "-1"], "expected --time-limit > 0"),
+        (["5", "3", "--plot", "code.xyz"], "code.xyz: is not the name of a figure"),
+        (["5", "3", "--plot", "no/such/folder/code.png"], "no/such/folder/code.png: its folder does not exist"),
+        (["5", "3", "--plot", "/"], "/: is not the name of a figure"),
     ],
 )
 def test_what_makes_no_sense_is_one_line_and_exit_code_2(arguments, message, capsys, at_the_door):
@@ -109,15 +121,34 @@ def test_what_makes_no_sense_is_one_line_and_exit_code_2(arguments, message, cap
     assert err.count("\n") == 1
 
 
-def test_words_for_numbers_are_refused_by_the_parser(capsys):
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("code many 3", "unclump code: argument N: invalid int value: 'many'; see unclump code --help"),
+        ("measure", "unclump measure: the following arguments are required: FILE; see unclump measure --help"),
+        ("spraed a.npy", "unclump: there is no command 'spraed'; did you mean 'spread'?"),
+        ("words.npz", "unclump: there is no command 'words.npz'; see unclump --help"),
+        ("--nonsense", "unclump: there is no option --nonsense; see unclump --help"),
+        ("spread a.npy --stepz=5 -o b.npy", "unclump spread: there is no option --stepz; did you mean '--steps'?"),
+        ("spread a.npy b.npy", "unclump spread: expected no more arguments, got 'b.npy'; see unclump spread --help"),
+    ],
+)
+def test_options_that_make_no_sense_are_one_line_and_exit_code_2(arguments, message, capsys):
     with pytest.raises(SystemExit) as refused:
-        main(["code", "many", "3"])
+        main(arguments.split())
     assert refused.value.code == 2
+    assert capsys.readouterr() == ("", f"{message}\n")
+
+
+def test_descriptions_are_as_wide_as_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "60")
+    description = re.split(r"\n\n", next(iter(commands_of(parser()).values())).format_help())[1]
+    assert description.count("\n") > 2
+    assert max(map(len, description.splitlines())) < 60
 
 
 def test_every_command_explains_itself_with_an_example(capsys):
-    commands = next(action for action in parser()._actions if action.dest == "command").choices
-    for name, command in commands.items():
+    for name, command in commands_of(parser()).items():
         assert f"unclump {name}" in command.format_help().split("example")[1]
 
 

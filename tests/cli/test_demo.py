@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from unclump._text import sanitise
 from unclump.cli import demo, main
 
 
@@ -51,7 +52,7 @@ def test_without_matplotlib_the_figure_is_left_out_and_said(tmp_path, capsys, mo
 def test_a_file_in_the_folder_s_place_is_one_line(tmp_path, capsys):
     (tmp_path / "taken").write_text("")
     assert main(["demo", "-o", str(tmp_path / "taken")]) == 2
-    assert "taken" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"unclump demo: {sanitise(tmp_path / 'taken')}: is a file; name a folder\n"
 
 
 def test_json_and_quiet(tmp_path, capsys):

@@ -276,6 +276,7 @@ def test_generators_decide_everything(make):
         ({"x": np.array([[1.0, np.nan], [0.0, 1.0]])}, ValueError, "NaN in 1 row (0)"),
         ({"objective": "coleo"}, ValueError, "got 'coleo'"),
         ({"objective": uc.koleo}, TypeError, "a module such as unclump.KoLeo(), or a name, got function"),
+        ({"objective": uc.KoLeo}, TypeError, "or a name, got the class KoLeo; construct it"),
         ({"objective": torch.nn.Identity()}, ValueError, "a scalar tensor, got shape (8, 3)"),
         ({"steps": 0}, ValueError, "steps >= 1, got 0"),
         ({"lr": -1.0}, ValueError, "lr >= 0 and finite, got -1.0"),

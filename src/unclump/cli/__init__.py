@@ -8,10 +8,13 @@ import io
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from pathlib import Path
 
+from unclump._text import describe_error, sanitise
 from unclump.cli import apply, code, completion, demo, fit, measure, place, repair, report, spread
 from unclump.cli._bus_errors import report_bus_errors
 from unclump.cli._memory import MESSAGE, is_out_of_memory
+from unclump.cli._parser import Parser
 
 EXAMPLES = """examples:
   unclump measure model.safetensors            how healthy is a table of embeddings?
@@ -23,6 +26,10 @@ EXAMPLES = """examples:
   unclump code 24 3                            24 directions in 3 dimensions, as far apart as possible
 
 See unclump COMMAND --help for details."""
+_COMMANDS = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (measure, report, repair, fit, apply, spread, place, code, demo, completion)
+}
 
 
 class _PrintVersion(argparse.Action):
@@ -35,35 +42,34 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """Build the parser of all commands and their options."""
-    result = argparse.ArgumentParser(
-        prog="unclump",
-        description="Keep points apart on spheres.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    result = Parser(prog="unclump", description="Keep points apart on spheres.", epilog=EXAMPLES)
     result.add_argument(
         "--version", action=_PrintVersion, nargs=0, help="show the version, and whether the compiled loops are in use"
     )
     commands = result.add_subparsers(dest="command", metavar="COMMAND")
-    result.set_defaults(run=lambda args: result.print_help())
-    for module in (measure, report, repair, fit, apply, spread, place, code, demo, completion):
-        command = commands.add_parser(
-            module.__name__.rpartition(".")[2],
-            help=module.HELP,
-            description=module.DESCRIPTION,
-            epilog=module.EXAMPLES,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+    result.set_defaults(run=lambda args: result.print_help(), refuse=result.refuse)
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
         module.add_options(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(run=module.run, refuse=command.refuse)
     return result
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The command and its options; exits if they are wrong."""
+    options = parser()
+    options.check_command(arguments, list(_COMMANDS))
+    args, unknown = options.parse_known_args(arguments)
+    if unknown:
+        args.refuse(unknown)
+    return args
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    args = parser().parse_args(arguments)
+    args = _parse(sys.argv[1:] if arguments is None else arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     try:
@@ -81,5 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"unclump {args.command}: {MESSAGE}", file=sys.stderr)
         return 2
     except (ValueError, TypeError, OSError, ModuleNotFoundError) as error:
-        print(f"unclump {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"unclump {args.command}: {' '.join(_describe(error).split())}", file=sys.stderr)
         return 2
+
+
+def _describe(error: Exception) -> str:
+    """The message of an error; of one from the operating system, the file and what is wrong with it."""
+    if isinstance(error, OSError) and isinstance(error.filename, str | Path):
+        return f"{sanitise(error.filename)}: {describe_error(error)}"
+    return str(error)

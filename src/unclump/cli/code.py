@@ -58,7 +58,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Find the code, write the requested files, print the summary."""
-    _check_output(args.output)
+    _check_arguments(args)
     code = _find(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
     if args.output is not None:
@@ -83,7 +83,7 @@ def _find(args: argparse.Namespace) -> "Code":
     if init is not None and init.endswith(".npy"):
         init = np.load(init, allow_pickle=False)
     has_bar = shows_progress(args)
-    notice = threading.Timer(_PATIENCE, _say_searching, [args])
+    notice = threading.Timer(_PATIENCE, _announce_search, [args])
     if not args.quiet and not has_bar:
         notice.start()
     try:
@@ -103,20 +103,34 @@ def _find(args: argparse.Namespace) -> "Code":
         notice.cancel()
 
 
-def _say_searching(args: argparse.Namespace) -> None:
+def _announce_search(args: argparse.Namespace) -> None:
     end = f"ends after {args.time_limit:g} s" if args.time_limit else "may take minutes; --time-limit SECONDS bounds it"
     what = f"{args.n} {'lines' if args.lines else 'points'} in {args.d} dimensions"
     print(f"searching for {what}: {end}", file=sys.stderr)
 
 
-def _check_output(path: Path | None) -> None:
-    """Raise if the points cannot be written, before they are computed."""
-    if path is None:
-        return
+def _check_arguments(args: argparse.Namespace) -> None:
+    """Raise before a search for what would fail after it, and for limits of a search that a known code ignores."""
+    from unclump._checks import check_count, check_positive
+
+    if args.time_limit is not None:
+        check_positive("--time-limit", args.time_limit)
+    if args.restarts is not None:
+        check_count("--restarts", args.restarts)
+    if args.output is not None:
+        _check_output(args.output)
+    if args.plot is not None:
+        from unclump.figures.plots import check_figure_target
+
+        check_figure_target(args.plot)
+
+
+def _check_output(path: Path) -> None:
+    """Raise if the points cannot be written."""
     if path.suffix not in _FORMATS:
         raise ValueError(f"expected an output file ending in {', '.join(_FORMATS)}, got {path}; choose one of these")
     if not path.parent.is_dir():
-        raise ValueError(f"expected {path.name} to be in an existing folder, got {path.parent}; create it first")
+        raise ValueError(f"{path}: its folder does not exist; create it first")
 
 
 def _write_points(path: Path, code: "Code") -> None:

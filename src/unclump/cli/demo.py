@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from unclump._text import FileError, sanitise
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -38,6 +40,8 @@ def run(args: argparse.Namespace) -> None:
     out = io.StringIO() if is_silent else sys.stdout
 
     folder: Path = args.output
+    if folder.exists() and not folder.is_dir():
+        raise FileError(f"{sanitise(folder)}: is a file; name a folder")
     folder.mkdir(parents=True, exist_ok=True)
     clumped, dispersed, page = folder / "clumped.npy", folder / "dispersed.npy", folder / "report.html"
     print(f"A clumped table of {ROWS} points in {DIMENSIONS} dimensions, as from a collapsed model.\n", file=out)

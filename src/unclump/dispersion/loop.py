@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.optim.optimizer import Optimizer
 from tqdm import tqdm
 
-from unclump._arrays import Table, as_tensor, like
+from unclump._arrays import Table, as_tensor, as_type_of
 from unclump._checks import check_count, check_generator, check_number, check_positive, check_table
 from unclump._precision import full_dtype
 from unclump.dispersion.checkpoint import Checkpoint
@@ -201,7 +201,7 @@ def disperse(
     points[free] = settle(
         table.detach()[free], directed.rows[free], keep_norms=keep_norms, max_move=max_move, progress=progress
     )
-    return Dispersed(like(directed.put_back(points), x), run.history(interrupted=run.step <= steps))
+    return Dispersed(as_type_of(directed.put_back(points), x), run.history(interrupted=run.step <= steps))
 
 
 def _find_ranks(x: Tensor, objective: nn.Module) -> Alone:
@@ -237,9 +237,9 @@ def _as_module(objective: nn.Module | str) -> nn.Module:
     if isinstance(objective, str):
         return objective_by_name(objective)
     if not isinstance(objective, nn.Module):
-        raise TypeError(
-            f"expected objective to be a module such as unclump.KoLeo(), or a name, got {type(objective).__name__}"
-        )
+        is_class = isinstance(objective, type)
+        got = f"the class {objective.__name__}; construct it" if is_class else type(objective).__name__
+        raise TypeError(f"expected objective to be a module such as unclump.KoLeo(), or a name, got {got}")
     return objective
 
 

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump._checks import check_points
+from unclump._text import FileError, sanitise
 from unclump.figures.data import all_angle_counts, principal_axes, sample_rows, spectrum_shares, uniform_spectrum
 from unclump.geometry.uniform_law import UniformLaw, uniform_density
 from unclump.measures.angles import nearest_angles
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "angle_histogram",
+    "check_figure_target",
     "direction_map",
     "globe",
     "nearest_angle_histogram",
@@ -158,6 +160,15 @@ def save_figure(axes: "Axes", path: str | Path) -> None:
     """Save the figure that contains these axes, in the format of the file suffix."""
     figure: Any = axes.figure
     figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def check_figure_target(path: Path) -> None:
+    """Raise if no figure can be saved there, before what it shows is computed."""
+    supported = _new_axes().figure.canvas.get_supported_filetypes()
+    if path.suffix.lower().removeprefix(".") not in supported:
+        raise FileError(f"{sanitise(path)}: is not the name of a figure; name a file that ends in .png, .pdf or .svg")
+    if not path.parent.is_dir():
+        raise FileError(f"{sanitise(path)}: its folder does not exist; create it first")
 
 
 def _histogram(
