@@ -383,6 +383,9 @@ def test_shards_are_measured_as_one_table(tmp_path, points, capsys):
     text = run(capsys, *shards)
     assert "try: " not in text
     assert text.splitlines()[1].startswith("one table in 3 files: ")
+    line = run(capsys, *shards[:2]).splitlines()[1]
+    assert line.startswith("one table in 2 files: ")
+    assert "to compare them: unclump report " in line
     assert "one table" not in run(capsys, tmp_path / "whole.npy")
 
 

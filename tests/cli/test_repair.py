@@ -171,6 +171,17 @@ def test_repair_recommends_what_raises_the_figure_and_writes_it(capsys, few_meth
     assert torch.equal(uc.Isotropy.load("map.safetensors").transform(uc.load("words.npz").points), whitened)
 
 
+def test_a_long_comparison_is_announced_and_a_short_or_quiet_one_is_not(capsys, few_methods, monkeypatch):
+    assert main(["repair", "docs.npy"]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("unclump.cli._estimate._SILENT", 0)
+    assert main(["repair", "docs.npy", "--sample", "100"]) == 0
+    notice = rf"comparing \d+ repairs on 100 of {N} rows x 6: may take minutes, .*; --sample compares fewer\n"
+    assert re.fullmatch(notice, capsys.readouterr().err)
+    assert main(["repair", "docs.npy", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 def test_json_says_what_was_written_and_what_was_noted(capsys, few_methods):
     x = np.load("docs.npy")
     x[7] = 0
@@ -295,7 +306,7 @@ def write(name, text):
 @pytest.mark.parametrize(
     ("prepare", "command", "message"),
     [
-        (None, "fit docs.npy -o map.npy", "another suffix than .safetensors"),
+        (None, "fit docs.npy -o map.npy", "name a file that ends in .safetensors"),
         (None, "fit docs.npy -o nowhere/map.safetensors", "its folder does not exist"),
         (None, "fit docs.npy -o m.safetensors --strength 2", "strength from 0 to 1, got 2"),
         (None, "fit docs.npy -o m.safetensors --directions 2", "directions with method='all_but_the_top'"),

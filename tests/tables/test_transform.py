@@ -313,7 +313,7 @@ def test_a_table_is_not_overwritten_by_a_map(tmp_path):
     before = path.read_bytes()
     with pytest.raises(ValueError, match="is not a map that unclump wrote"):
         uc.Isotropy("centre").fit(table()).save(path)
-    with pytest.raises(ValueError, match=r"another suffix than \.safetensors"):
+    with pytest.raises(ValueError, match=r"name a file that ends in \.safetensors"):
         uc.Isotropy("centre").fit(table()).save(tmp_path / "map.npz")
     assert path.read_bytes() == before
 

@@ -1,4 +1,4 @@
-"""The time and memory of a long measurement, announced before it begins."""
+"""What a long computation takes, announced before it begins."""
 
 import sys
 
@@ -20,6 +20,15 @@ def announce(
     searched = "all rows" if plan.is_exact else f"{plan.searched:,} sampled rows{advice}"
     costs = f"about {_duration(plan.seconds() / processes)} and {plan.memory() / 1e9:.1f} GB beside the file"
     print(f"{n:,} x {d}: {costs}; neighbours of {searched}", file=sys.stderr, flush=True)
+
+
+def announce_comparison(repairs: int, compared: int, n: int, d: int) -> None:
+    """Print to stderr that comparing repairs of a table takes long, if its neighbours alone take more than seconds."""
+    if repairs * compared**2 * d < _SILENT:
+        return
+    rows = f"{n:,} rows" if compared == n else f"{compared:,} of {n:,} rows"
+    what = f"comparing {repairs} repairs on {rows} x {d}"
+    print(f"{what}: may take minutes, most of them for spreading; --sample compares fewer", file=sys.stderr, flush=True)
 
 
 def _duration(seconds: float) -> str:

@@ -109,9 +109,9 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         commands = _commands(result, share.tables, args)
         if args.json:
             files = {"file": str(args.files[0])} if len(args.files) == 1 else {"files": list(map(str, args.files))}
-            said = files | result.to_dict() | {"notes": share.notes}
-            said["verdict"]["commands"] = commands
-            print(json.dumps(said, indent=1, allow_nan=False))
+            result_json = files | result.to_dict() | {"notes": share.notes}
+            result_json["verdict"]["commands"] = commands
+            print(json.dumps(result_json, indent=1, allow_nan=False))
         else:
             advice = [f"try: {escape_unprintable(command)}" for command in commands]
             size, _, figures = str(result).partition("\n")
@@ -133,8 +133,9 @@ def _describe_parts(files: list[Path]) -> list[str]:
     if len(files) == 1:
         return []
     first, last = sanitise(files[0]), sanitise(files[-1])
-    span = f"{first} and {last}" if len(files) == 2 else f"{first} to {last}"
-    return [f"one table in {len(files)} files: {span}; to measure a file by itself, name it alone"]
+    if len(files) == 2:
+        return [f"one table in 2 files: {first} and {last}; to compare them: unclump report {first} {last}"]
+    return [f"one table in {len(files)} files: {first} to {last}; to measure a file by itself, name it alone"]
 
 
 def _commands(result: "Health", tables: "list[Table]", args: argparse.Namespace) -> list[str]:

@@ -52,16 +52,17 @@ def add_options(command: argparse.ArgumentParser) -> None:
     add("--sample", type=int, default=_SAMPLE, metavar="ROWS", help=f"rows compared in a larger table ({_SAMPLE})")
     add("--seed", type=int, default=0, help="random seed (0)")
     add("--json", action="store_true", help="print JSON")
-    add("--quiet", action="store_true", help="no progress bar")
+    add("--quiet", action="store_true", help="no notice of a long comparison, no progress bar")
 
 
 def run(args: argparse.Namespace) -> None:
     """Read, validate everything, compare, write what is recommended, print."""
     from unclump._checks import check_count
+    from unclump.cli._estimate import announce_comparison
     from unclump.cli._evidence import read_evidence
     from unclump.cli._tables import check_output, paths_of, read_table
     from unclump.tables.comparison_files import check_comparison_target, save_comparison
-    from unclump.tables.comparison_methods import Fits, method_named
+    from unclump.tables.comparison_methods import Fits, candidates, method_named
     from unclump.tables.comparison_run import compare
     from unclump.tables.transform_files import check_map_target
 
@@ -80,6 +81,9 @@ def run(args: argparse.Namespace) -> None:
     rows = table.points if directed.all() else table.points[directed]
     paths = paths_of(args.file, table, args, args.output)
     fits, progress = Fits(rows.detach(), seed=args.seed), shows_progress(args)
+    if not args.quiet:
+        repairs = sum(1 for _ in candidates(rows.shape[1], len(rows)))
+        announce_comparison(repairs, min(args.sample, len(rows)), *rows.shape)
     comparison = compare(
         fits,
         paths=paths.without_folders(),

@@ -66,7 +66,9 @@ def compare(
     methods = list(candidates(x.shape[1], len(x)))
     judge = _Judge(start, figure, len(methods), seed)
     compared = [Compared(AS_IT_IS, "none", "", *judge.measure(start, _unchanged, 0.0), "")]
-    for method in tqdm(methods, disable=not progress, unit="method"):
+    bar = tqdm(methods, disable=not progress, unit="repair")
+    for method in bar:
+        bar.set_description(method.name)
         seconds, map_queries = 0.0, _unchanged
         if isinstance(method, Map):
             isotropy, seconds = fits.fit(method)

@@ -35,7 +35,7 @@ def check_map_target(path: Path) -> None:
     """Raise if no map can be written there: the suffix must be that of safetensors, and the folder must exist."""
     with prefix_errors(path):
         if path.suffix.lower() != ".safetensors":
-            raise FileError("has another suffix than .safetensors, in which maps are written; name it so")
+            raise FileError("a map is a safetensors file; name a file that ends in .safetensors")
         check_file_target(path)
         if path.exists():
             _open_map(path)  # anything else, such as a table, is not overwritten

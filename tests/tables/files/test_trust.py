@@ -56,16 +56,16 @@ NPY = {
     "overflow": (npy_bytes((2**40, 2**40), body=b"\0" * 8), "declares 4835703278458516698824704 bytes"),
     "no rows, many numbers": (npy_bytes((0, 10**30)), "at least 1 row of at least 2 numbers, got 0 x 1000000000000"),
     "negative": (npy_bytes((-2, -2), body=b"\0" * 16), "has a broken header: shape (-2, -2)"),
-    "one dimension": (npy_bytes((4,), body=b"\0" * 16), "shape (n, d), got 'array' float32 (4,)"),
+    "one dimension": (npy_bytes((4,), body=b"\0" * 16), "shape (n, d), got float32 (4,); save one row per point"),
     "integers": (
         npy_bytes((2, 2), "<i4", b"\0" * 16),
-        "table of shape (n, d), got 'array' int32 (2, 2)",
+        "table of shape (n, d), got int32 (2, 2); save it as float32",
     ),
     "a structure": (npy_bytes((2, 2), [("a", "<f4")], b"\0" * 16), "floating-point table of shape (n, d)"),
-    "quadruple": (npy_bytes((2, 2), "<f16", b"\0" * 64), "got 'array' float128 (2, 2)"),
-    "objects": (npy_bytes((2, 2), "|O", pickle.dumps([1])), "floating-point table of shape (n, d), got 'array' object"),
+    "quadruple": (npy_bytes((2, 2), "<f16", b"\0" * 64), "got float128 (2, 2)"),
+    "objects": (npy_bytes((2, 2), "|O", pickle.dumps([1])), "floating-point table of shape (n, d), got object (2, 2)"),
     "no array": (b"hello", "is not a .npy array"),
-    "nothing": (b"", "is not a .npy array"),
+    "nothing": (b"", "is empty"),
     "only magic": (b"\x93NUMPY", "has no header, or one of an unknown version"),
     "later version": (b"\x93NUMPY\x09\x00" + b"\0" * 100, "unknown version"),
     "long header": (
@@ -172,7 +172,7 @@ def test_a_tensor_must_hold_what_it_promises(tmp_path):
     torch.save(torch.ones(2, 1), tmp_path / "d.pt")
     assert "got 2 x 1" in refused(tmp_path / "d.pt")
     torch.save({"step": 3}, tmp_path / "e.pt")
-    assert "holds no floating-point table of shape (n, d); it holds nothing" in refused(tmp_path / "e.pt")
+    assert "holds no floating-point table of shape (n, d); it holds no arrays" in refused(tmp_path / "e.pt")
 
 
 def test_containers_in_each_other_end(tmp_path):
@@ -220,7 +220,7 @@ def test_a_packed_checkpoint_is_refused(tmp_path):
 
 
 SAFETENSORS = {
-    "nothing": b"",
+    "short": b"{}",
     "header longer than the file": struct.pack("<Q", 10**15) + b"{}",
     "no JSON": safetensors_bytes(b"hello"),
     "10^12 rows": safetensors_bytes(
@@ -323,7 +323,14 @@ def test_what_is_no_file(tmp_path):
     assert "is not a regular file" in refused(tmp_path / "pipe.npy")
     (tmp_path / "loop.npy").symlink_to("loop.npy")
     assert "too many levels of symbolic links" in refused(tmp_path / "loop.npy")
-    (tmp_path / "a\x1b[31m.npy").write_bytes(b"")
+    for suffix in ("safetensors", "parquet", "h5", "pt", "npz", "unknown"):
+        (tmp_path / f"empty.{suffix}").write_bytes(b"")
+        assert refused(tmp_path / f"empty.{suffix}") == "is empty"
+    (tmp_path / "table.xyz").write_text("hello\n")
+    assert refused(tmp_path / "table.xyz").endswith("; it was read as text, since it is of no other known format")
+    (tmp_path / "table.txt").write_text("hello\n")
+    assert "read as text" not in refused(tmp_path / "table.txt")
+    (tmp_path / "a\x1b[31m.npy").write_bytes(b"no array")
     with pytest.raises(FileError, match=r"a\\x1b\[31m\.npy: is not a \.npy array"):
         uc.load(tmp_path / "a\x1b[31m.npy")
 

@@ -26,7 +26,7 @@ from unclump.tables.files import (
     word2vec,
 )
 from unclump.tables.files._delimited_layout import DELIMITERS
-from unclump.tables.files._recognition import describe, describe_format, sniff
+from unclump.tables.files._recognition import FALLBACK, describe, describe_format, sniff
 from unclump.tables.files._table import Table
 from unclump.tables.files._validation import FLOATS, check_names, check_regular
 
@@ -110,10 +110,15 @@ def read_path(path: Path, tensor: str | None) -> Table:
     if path.is_dir():
         return arrow.read_dataset(path, tensor) if arrow.is_dataset(path) else huggingface.read(path, tensor)
     check_regular(path)
+    if path.stat().st_size == 0:
+        raise FileError("is empty")
     expected = _SUFFIXES.get(path.suffix.lower())
+    format_name = expected or sniff(path)
     try:
-        return FORMATS[expected or sniff(path)].read(path, tensor)
+        return FORMATS[format_name].read(path, tensor)
     except FileError as error:
+        if format_name == FALLBACK and path.suffix.lower() not in _WRITABLE:
+            raise FileError(f"{error}; it was read as text, since it is of no other known format") from error.__cause__
         seen = None if expected is None else describe(path)
         if seen is None or expected is None or seen == describe_format(expected):
             raise

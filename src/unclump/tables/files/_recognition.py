@@ -7,6 +7,7 @@ from unclump._text import FileError, sanitise
 from unclump.tables.files import arrow, faiss_files, gzip_files, hdf5, word2vec
 from unclump.tables.files._validation import wrap_errors
 
+FALLBACK = "text"  # the format of a file whose suffix and first bytes determine none
 _HEAD = 4096  # bytes
 _READ = {  # formats by their first bytes
     b"\x93NUMPY": "npy",
@@ -53,8 +54,6 @@ _NOT_READ = {  # names of other formats, and advice
 def sniff(path: Path) -> str:
     """Detect the format of a file from its first bytes; raise if it cannot be read, naming what it is."""
     head = _head(path)
-    if not head:
-        raise FileError("is empty")
     if _is_pickle(head):
         raise FileError(
             "is a pickle, which could run code when it is loaded; if you trust it, convert it with gensim: "
@@ -68,7 +67,7 @@ def sniff(path: Path) -> str:
         raise FileError(f"is {other}")
     if head.lstrip()[:2] == b'{"':
         return "jsonl"
-    return "word2vec" if word2vec.looks_binary(head) else "text"
+    return "word2vec" if word2vec.looks_binary(head) else FALLBACK
 
 
 def describe(path: Path) -> str | None:

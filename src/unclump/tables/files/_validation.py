@@ -1,6 +1,7 @@
 """Validation of files: every error is a one-line FileError, and text from the file is sanitised."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import torch
 from unclump._text import FileError, describe_error, escape_unprintable, sanitise
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_EXPECTED = "expected a floating-point table of shape (n, d)"
 _MAX_LISTED = 8  # arrays named in a message
 _NAME_KEYS = ("names", "name", "words", "word", "tokens", "token", "vocab", "labels", "label", "keys", "key", "text")
 ROW_NUMBER_KEYS = {"id", "index", "key", "idx", "row"}
@@ -87,7 +89,7 @@ def choose_table(entries: Mapping[str, Entry], key: str | None) -> str:
     if key is not None and key not in entries:
         raise FileError(f"holds no '{sanitise(key)}'; it holds {list_entries(entries, first=tables)}")
     if key is not None and key not in tables:
-        raise FileError(f"expected a floating-point table of shape (n, d), got {list_entries({key: entries[key]})}")
+        raise FileError(f"{_EXPECTED}, got {list_entries({key: entries[key]})}{how_to_convert(entries[key])}")
     if key is not None or len(tables) == 1:
         return key if key is not None else tables[0]
     if tables:
@@ -97,11 +99,24 @@ def choose_table(entries: Mapping[str, Entry], key: str | None) -> str:
     raise FileError(f"holds no floating-point table of shape (n, d); it holds {list_entries(entries)}")
 
 
+def check_entry(entry: Entry) -> None:
+    """Raise unless the only array of a file is a table."""
+    if not entry.is_table:
+        raise FileError(f"{_EXPECTED}, got {entry.dtype} {entry.shape}{how_to_convert(entry)}")
+
+
+def how_to_convert(entry: Entry) -> str:
+    """The end of a message: how to make a table of an array that is none, if that is clear."""
+    if len(entry.shape) != 2:
+        return "; save one row per point"
+    return "; save it as float32" if re.fullmatch(r"u?int\d+|bool", entry.dtype) else ""
+
+
 def list_entries(entries: Mapping[str, Entry], *, first: Sequence[str] = ()) -> str:
     """Describe the arrays of a file in one line."""
     keys = list(dict.fromkeys([*first, *entries]))
     parts = [f"'{sanitise(key)}' {entries[key].dtype} {entries[key].shape}" for key in keys[:_MAX_LISTED]]
-    return ", ".join(parts) + (f" and {len(keys) - _MAX_LISTED} more" if len(keys) > _MAX_LISTED else "") or "nothing"
+    return ", ".join(parts) + (f" and {len(keys) - _MAX_LISTED} more" if len(keys) > _MAX_LISTED else "") or "no arrays"
 
 
 def choose_names(keys: Sequence[str]) -> str | None:

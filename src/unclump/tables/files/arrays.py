@@ -12,7 +12,7 @@ import torch
 
 from unclump._text import FileError
 from unclump.tables.files._table import Table, make_source
-from unclump.tables.files._validation import Entry, check_no_tensor, check_shape, choose_table, wrap_errors
+from unclump.tables.files._validation import Entry, check_entry, check_no_tensor, check_shape, wrap_errors
 from unclump.tables.files._writing import Reader, Writer, slices, write_numbers, write_rows
 
 FORMAT = "npy"
@@ -82,7 +82,7 @@ def read(path: Path, tensor: str | None) -> Table:
     check_no_tensor(tensor)
     with open(path, "rb") as file:
         header = read_header(file)
-    choose_table({"array": header.entry}, "array")
+    check_entry(header.entry)
     header.check_size(path.stat().st_size - header.start)
     check_shape(*header.shape)
     points = to_tensor(map_array(path, header, header.start))
