@@ -31,6 +31,6 @@ def read_only_tensor(x: Any) -> Any:
         return torch.from_numpy(x)
 
 
-def like(points: Tensor, x: Table) -> Table:
+def as_type_of(points: Tensor, x: Table) -> Table:
     """Convert `points` to an array with the dtype of `x` if `x` is an array; otherwise return them unchanged."""
     return points.numpy().astype(x.dtype, copy=False) if isinstance(x, np.ndarray) else points

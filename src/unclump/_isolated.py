@@ -20,7 +20,7 @@ _MAX_RATIO = 1000  # bytes of vectors per byte of a FAISS index
 _START_SECONDS = 10  # of the processor: imports take one or two, and libhdf5 can loop for ever on a damaged file
 
 
-class Refused(Exception):
+class ReadError(Exception):
     """The file is not read; the message says why."""
 
 
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> None:
     try:
         _limit_resources(os.path.getsize(path))
         answer = COMMANDS[command](path, *rest)
-    except Refused as error:
+    except ReadError as error:
         answer = {"error": str(error)}
     except MemoryError:
         answer = {"error": "needs much more memory than its size: it is damaged"}
@@ -65,7 +65,7 @@ def list_hdf5(path: str) -> dict[str, Any]:
             is_text = h5py.check_string_dtype(item.dtype) is not None
             datasets[name] = [list(item.shape), "text" if is_text else item.dtype.name]
         if len(datasets) > _MAX_OBJECTS:
-            raise Refused(f"holds more than {_MAX_OBJECTS} datasets")
+            raise ReadError(f"holds more than {_MAX_OBJECTS} datasets")
 
     with h5py.File(path, "r") as file:
         file.visititems(visit)
@@ -80,10 +80,10 @@ def read_hdf5(path: str, output: str, key: str, names_key: str) -> dict[str, Any
         table = file[key]
         for name in filter(None, (key, names_key)):
             if file[name].is_virtual or file[name].external:
-                raise Refused(f"'{name}' has its data in another file, which is not opened; copy it into one file")
+                raise ReadError(f"'{name}' has its data in another file, which is not opened; copy it into one file")
         n, d = table.shape
         if n * d * table.dtype.itemsize > max(_TRUSTED_SIZE, 100 * os.path.getsize(path)):
-            raise Refused(f"declares {n} x {d} numbers, much more than its size")
+            raise ReadError(f"declares {n} x {d} numbers, much more than its size")
         dtype = table.dtype.newbyteorder("=")
         rows = max(1, _BLOCK // (d * dtype.itemsize))
         _write(output, (n, d), dtype, (table[start : start + rows].astype(dtype) for start in range(0, n, rows)))
@@ -97,7 +97,7 @@ def _names(column: Any, n: int) -> list[str]:
         words = [w if isinstance(w, bytes) else str(w).encode("utf-8", "replace") for w in column[start : start + 1024]]
         size += sum(map(len, words))
         if size > _MAX_NAMES:
-            raise Refused(f"has names of more than {_MAX_NAMES} bytes in all")
+            raise ReadError(f"has names of more than {_MAX_NAMES} bytes in all")
         names += [word.decode("utf-8", "surrogateescape") for word in words]
     return names
 
@@ -109,7 +109,7 @@ def read_faiss(path: str, output: str) -> dict[str, Any]:
     index: Any = faiss.read_index(path)
     n, d = index.ntotal, index.d
     if n < 0 or d < 1 or n * d * 4 > max(_TRUSTED_SIZE, _MAX_RATIO * os.path.getsize(path)):
-        raise Refused(f"declares {n} vectors of {d} numbers, much more than its size")
+        raise ReadError(f"declares {n} vectors of {d} numbers, much more than its size")
     # An index with an id map wraps another one, whose vectors are in the order in which they were added.
     vectors = faiss.downcast_index(index.index) if hasattr(index, "id_map") else index
     try:
@@ -119,7 +119,7 @@ def read_faiss(path: str, output: str) -> dict[str, Any]:
             vectors.reconstruct(0)  # raises an error, where reconstruct_n would abort the process
     except RuntimeError:
         kind = type(vectors).__name__
-        raise Refused(
+        raise ReadError(
             f"is a FAISS {kind} that cannot reconstruct its vectors; use the vectors it was built from"
         ) from None
     rows = max(1, _BLOCK // (4 * d))

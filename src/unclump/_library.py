@@ -56,17 +56,17 @@ def is_stale(name: str) -> bool:
 @lru_cache(maxsize=1)
 def choose() -> tuple[str | None, str]:
     """The instruction set whose library is used, or None; and the reason."""
-    wanted = os.environ.get(VARIABLE, "")
-    if wanted == "0":
+    setting = os.environ.get(VARIABLE, "")
+    if setting == "0":
         return None, f"switched off by {VARIABLE}=0"
-    if wanted not in ("", "1", *INSTRUCTION_SETS):
-        raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {wanted!r}")
+    if setting not in ("", "1", *INSTRUCTION_SETS):
+        raise ValueError(f"expected {VARIABLE} to be 0, 1 or one of {', '.join(INSTRUCTION_SETS)}, got {setting!r}")
     if not available():
         return None, "not compiled: there was no C++ compiler at install time, or it failed"
-    is_chosen = wanted in INSTRUCTION_SETS
-    if is_chosen and wanted not in available():
-        raise ValueError(f"expected {VARIABLE} to be one of {', '.join(available())} on this machine, got {wanted!r}")
-    name = wanted if is_chosen else available()[-1]
+    is_chosen = setting in INSTRUCTION_SETS
+    if is_chosen and setting not in available():
+        raise ValueError(f"expected {VARIABLE} to be one of {', '.join(available())} on this machine, got {setting!r}")
+    name = setting if is_chosen else available()[-1]
     if is_stale(name):
         return None, _STALE
     return name, f"chosen by {VARIABLE}" if is_chosen else "the best for this processor"
@@ -81,10 +81,10 @@ def describe() -> str:
 @lru_cache(maxsize=1)
 def choose_triton() -> tuple[bool, str]:
     """Whether tensors on a GPU use the Triton kernels; and the reason."""
-    wanted = os.environ.get(TRITON_VARIABLE, "")
-    if wanted not in ("", "0", "1"):
-        raise ValueError(f"expected {TRITON_VARIABLE} to be 0 or 1, got {wanted!r}")
-    if wanted == "0":
+    setting = os.environ.get(TRITON_VARIABLE, "")
+    if setting not in ("", "0", "1"):
+        raise ValueError(f"expected {TRITON_VARIABLE} to be 0 or 1, got {setting!r}")
+    if setting == "0":
         return False, f"switched off by {TRITON_VARIABLE}=0"
     if find_spec("triton") is None:
         return False, "triton is not installed"

@@ -30,15 +30,15 @@ class Processes:
         """The items of this process, of so many in all; shares differ by at most one, and the first is not empty."""
         return slice(-(-count * self.rank // self.size), -(-count * (self.rank + 1) // self.size))
 
-    def each(self, thing: Any) -> list[Any]:
+    def gather(self, value: Any) -> list[Any]:
         """The objects of all processes."""
         if self.size == 1:
-            return [thing]
+            return [value]
         import torch.distributed as dist
 
-        things: list[Any] = [None] * self.size
-        dist.all_gather_object(things, thing)
-        return things
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value)
+        return values
 
     def all_or_none(self, work: Callable[[], _Result]) -> _Result:
         """The result of work that every process does; if it fails on one, all stop, with a single message."""
@@ -53,7 +53,7 @@ class Processes:
             if not is_out_of_memory(error):
                 raise
             message = MESSAGE
-        messages = self.each(message)
+        messages = self.gather(message)
         failed = [rank for rank, text in enumerate(messages) if text is not None]
         if failed:
             raise FileError(f"{messages[failed[0]]} (process {failed[0]} of {self.size})")

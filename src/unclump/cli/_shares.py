@@ -41,7 +41,7 @@ def read_share(args: argparse.Namespace, processes: Processes) -> Share:
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
     tables = processes.all_or_none(lambda: load_shards(files, args.tensor) if files else [])
     parts, names = _rows_of(tables, args, processes)
-    counts = processes.each(sum(map(len, parts)))
+    counts = processes.gather(sum(map(len, parts)))
     if processes.size == 1:
         check_row_count(args.files[0], sum(counts))
     here = slice(sum(counts[: processes.rank]), sum(counts[: processes.rank + 1]))
@@ -54,7 +54,7 @@ def _rows_of(
     tables: list[Table], args: argparse.Namespace, processes: Processes
 ) -> tuple[list[Float[Tensor, "_ d"]], Sequence[str] | None]:
     """The rows of this process and their names; all processes raise if their tables differ in kind."""
-    found = processes.each((describe_rows(tables[0]), tables[0].points[:0].clone()) if tables else None)
+    found = processes.gather((describe_rows(tables[0]), tables[0].points[:0].clone()) if tables else None)
     kinds = {rank: kind for rank, kind in enumerate(found) if kind is not None}
     first, (expected, no_points) = next(iter(kinds.items()))
     for rank, (kind, _) in kinds.items():

@@ -102,9 +102,9 @@ def run(args: argparse.Namespace) -> None:
     notes = [note for path, table in zip(inputs, tables, strict=True) for note in _notes(path, table, len(tables))]
     if args.json:
         files = {"files": list(map(str, inputs)), "output": str(output)}
-        said = measured.to_dict()
-        said["verdict"]["commands"] = measured.verdict.commands_for(paths_of(args.file, tables[0], args))
-        print(json.dumps(files | {"health": said, "notes": notes}, indent=1, allow_nan=False))
+        result_json = measured.to_dict()
+        result_json["verdict"]["commands"] = measured.verdict.commands_for(paths_of(args.file, tables[0], args))
+        print(json.dumps(files | {"health": result_json, "notes": notes}, indent=1, allow_nan=False))
     elif not args.quiet:
         for note in notes:
             print(note)

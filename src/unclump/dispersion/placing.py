@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from unclump._arrays import Table, as_tensor, like
+from unclump._arrays import Table, as_tensor, as_type_of
 from unclump._checks import check_count, check_generator, check_table
 from unclump.dispersion.directed import DirectedRows
 from unclump.geometry.sampling import uniform
@@ -65,7 +65,7 @@ def place(
     table = project(directed.rows)
     check_table(table)
     placed = place_among(count, table, samples=samples, generator=generator, progress=progress)
-    return like(placed.to(original.dtype), x)
+    return as_type_of(placed.to(original.dtype), x)
 
 
 def place_among(

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from unclump._arrays import Table, as_tensor, like
+from unclump._arrays import Table, as_tensor, as_type_of
 from unclump._checks import check_generator, check_number, check_positive, check_table
 from unclump.dispersion.directed import DirectedRows
 from unclump.dispersion.moves import Rows, bring_back, moving_rows, settle
@@ -99,7 +99,7 @@ def separate_duplicates(
         separated = _separate(start, rows, apart, max_move, generator)
         points[rows] = settle(separated, original[rows], keep_norms=True, max_move=max_move)
         _check_separated(points, rows, within, apart)
-    return Separated(like(directed.put_back(points), x), directed.numbers(rows), within)
+    return Separated(as_type_of(directed.put_back(points), x), directed.numbers(rows), within)
 
 
 def _separate(
@@ -119,7 +119,7 @@ def _separate(
     for _ in range(_ROUNDS):
         if angle(neighbours_at, table[rows]).max() > apart:  # beyond this the list of others may be incomplete
             neighbours_at, others = table[rows], _fixed_rows_nearby(table, rows, free, 2 * apart)
-        pushes, nearest_chord = _pushes(table, rows, torch.cat([rows, others]), _MARGIN * apart)
+        pushes, nearest_chord = _displacements(table, rows, torch.cat([rows, others]), _MARGIN * apart)
         if nearest_chord >= 2 * math.sin(min(apart, math.pi) / 2):
             break
         table[rows] = project(table[rows] + pushes)
@@ -140,7 +140,7 @@ def _fixed_rows_nearby(
     return torch.cat(close) if close else staying
 
 
-def _pushes(
+def _displacements(
     table: Float[Tensor, "n d"], rows: Int[Tensor, " m"], others: Int[Tensor, " k"], apart: float
 ) -> tuple[Float[Tensor, "m d"], float]:
     """The displacement of each row, averaged over all rows that are too near; and the smallest chord to any of them.
@@ -149,7 +149,7 @@ def _pushes(
     begins with the rows that move, in order.
     """
     pushes, smallest = torch.zeros_like(table[rows]), math.inf
-    wanted_chord = 2 * math.sin(min(apart, math.pi) / 2)
+    target_chord = 2 * math.sin(min(apart, math.pi) / 2)
     for first in range(0, len(rows), _BLOCK[0]):
         own = slice(first, first + _BLOCK[0])
         own_points = table[rows[own]]
@@ -160,9 +160,9 @@ def _pushes(
             chords = torch.cdist(own_points, other_points, compute_mode="donot_use_mm_for_euclid_dist")
             chords[rows[own].unsqueeze(1) == others[columns]] = math.inf
             smallest = min(smallest, chords.min().item())
-            if smallest < wanted_chord:
+            if smallest < target_chord:
                 share = torch.where(columns < len(rows), 0.5, 1.0)
-                missing = share * torch.where((chords > 0) & (chords < wanted_chord), wanted_chord / chords - 1, 0)
+                missing = share * torch.where((chords > 0) & (chords < target_chord), target_chord / chords - 1, 0)
                 pushes[own] += missing.sum(dim=1, keepdim=True) * own_points - missing @ other_points
                 near += (missing > 0).sum(dim=1, keepdim=True)
         pushes[own] /= near.clamp_min(1)

@@ -57,11 +57,11 @@ def lay_out(tables: Sequence[Float[Tensor, "_ d"]], *, layout: str, seed: int) -
     if method is None:
         return [along]
     start = along.points[0][:, :2] / max(along.points[0][:, 0].std(), 1e-12)
-    laid = _lay_out_some(tables[0], start, method, seed)
+    laid = _lay_out_sample(tables[0], start, method, seed)
     return [Layout(f"{method.title} (neighbours together)", "plane", [laid]), along]
 
 
-def _lay_out_some(
+def _lay_out_sample(
     x: Float[Tensor, "m d"], start: Float[np.ndarray, "m 2"], method: "_Method", seed: int
 ) -> Float[np.ndarray, "m 2"]:
     """At most `method.limit` rows by the method; others between the nearest three of these, by their distances."""

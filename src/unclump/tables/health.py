@@ -52,7 +52,7 @@ from unclump.tables.findings import Health, fingerprint
 from unclump.tables.gathered import are_parts, gather_frequencies, gather_names, gather_rows
 from unclump.tables.groups import Group, extent, not_all_equal
 from unclump.tables.health_json import finite_or_none
-from unclump.tables.neighbourhood import of_all_rows, of_sample
+from unclump.tables.neighbourhood import estimate_from_sample, measure_all_rows
 from unclump.tables.plan import make_plan
 from unclump.tables.rows import Rows, evenly
 from unclump.tables.sources import as_table
@@ -145,9 +145,9 @@ def health(
     if seen.sample is not None and len(seen.sample.numbers) < 2:
         raise ValueError(f"expected 2 sampled rows with a direction, got {len(seen.sample.numbers)}; sample more rows")
     if seen.sample is None:
-        around = of_all_rows(rows, numbers, mean, k=k, within=near, device=device, progress=progress)
+        around = measure_all_rows(rows, numbers, mean, k=k, within=near, device=device, progress=progress)
     else:
-        around = of_sample(rows, numbers, mean, seen.sample, k=k, within=near, equal=equal)
+        around = estimate_from_sample(rows, numbers, mean, seen.sample, k=k, within=near, equal=equal)
     duplicates = [Group(group, 0.0) for group in equal]
     resultant = vector_norm(mean).item()
     mean_cosine = cosine_of_sum(n * mean, n).item()

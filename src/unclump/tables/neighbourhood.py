@@ -57,7 +57,7 @@ class Neighbourhood:
     intervals: dict[str, Interval] = field(default_factory=dict)
 
 
-def of_all_rows(
+def measure_all_rows(
     rows: Rows,
     numbers: Int[Tensor, " n"],
     mean: Float64[Tensor, " d"],
@@ -87,7 +87,7 @@ def of_all_rows(
     )
 
 
-def of_sample(
+def estimate_from_sample(
     rows: Rows,
     numbers: Int[Tensor, " n"],
     mean: Float64[Tensor, " d"],

@@ -50,7 +50,7 @@ class SignHash:
 def candidates(hashes: UInt32[np.ndarray, "n columns"]) -> Int[Tensor, "pairs 2"]:
     """Pairs of rows with these hashes that may be near duplicates."""
     tables, place = hashes[:, :_TABLES], hashes[:, _TABLES].astype(np.uint64)
-    pairs = [_few_flips(tables, _pairs_of_equal(one, place)) for one in tables.T]
+    pairs = [_pairs_with_few_flips(tables, _pairs_of_equal(one, place)) for one in tables.T]
     return torch.from_numpy(np.unique(np.concatenate(pairs), axis=0))
 
 
@@ -70,7 +70,9 @@ def _pairs_of_equal(hashes: UInt32[np.ndarray, " n"], place: UInt64[np.ndarray, 
     return np.sort(np.concatenate(pairs), axis=1)
 
 
-def _few_flips(hashes: UInt32[np.ndarray, "n tables"], pairs: Int[np.ndarray, "pairs 2"]) -> Int[np.ndarray, "some 2"]:
+def _pairs_with_few_flips(
+    hashes: UInt32[np.ndarray, "n tables"], pairs: Int[np.ndarray, "pairs 2"]
+) -> Int[np.ndarray, "some 2"]:
     """The pairs that differ in few bits of all tables."""
     flips = np.zeros(len(pairs), dtype=np.int64)
     for one in hashes.T:

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor, nn
 
-from unclump._arrays import Table, as_tensor, like
+from unclump._arrays import Table, as_tensor, as_type_of
 from unclump._checks import check_choice, check_count, check_generator, check_number
 from unclump._precision import exact_products, full_precision
 from unclump.objectives import Sliced
@@ -117,7 +117,7 @@ class Isotropy:
         result = torch.empty(x.shape, dtype=first.dtype, device=first.device)
         for start, block in row_blocks(x, progress=progress):
             result[start : start + len(block)] = self._map(block)
-        return like(result, x)
+        return as_type_of(result, x)
 
     def check_dimensions(self, x: Table) -> None:
         """Raise unless the map is fitted, and the rows of `x` have as many dimensions."""

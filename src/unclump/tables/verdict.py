@@ -164,7 +164,7 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
     if facts.not_finite or facts.zeros > _PADDING_ROWS:
         yield (
             "directions",
-            f"{_have(bad, 'row')} no direction (NaN, infinite or zero): first drop or replace {_them(bad)}",
+            f"{_with_verb(bad, 'row')} no direction (NaN, infinite or zero): first drop or replace {_pronoun(bad)}",
         )
     rows, groups = facts.duplicates
     if rows:
@@ -183,7 +183,7 @@ def _find_faults(facts: Evidence) -> Iterator[tuple[str, str]]:
         are = "is" if len(dead) == 1 else "are"
         yield (
             "dimensions",
-            f"dead dimensions: {len(dead)} of {facts.d} {are} constant ({_list(dead)}): drop {_them(len(dead))}",
+            f"dead dimensions: {len(dead)} of {facts.d} {are} constant ({_list(dead)}): drop {_pronoun(len(dead))}",
         )
     if _norms_carry_frequency(facts):
         carry = "carry the frequency" if facts.has_frequencies else "fall from row to row, as the frequency may"
@@ -242,9 +242,9 @@ def _list(numbers: tuple[int, ...], most: int = 5) -> str:
     return ", ".join(map(str, numbers[:most])) + (", ..." if len(numbers) > most else "")
 
 
-def _have(number: int, noun: str) -> str:
+def _with_verb(number: int, noun: str) -> str:
     return f"{counted(number, noun)} {'has' if number == 1 else 'have'}"
 
 
-def _them(number: int) -> str:
+def _pronoun(number: int) -> str:
     return "it" if number == 1 else "them"

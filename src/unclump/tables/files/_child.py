@@ -24,7 +24,7 @@ _ENVIRONMENT = {
 _LIMITS = {"SIGKILL", "SIGXCPU"}  # end a process that exceeds the limits of the system or of `unclump._isolated`
 
 
-def ask(package: str, extra: str, command: str, path: Path, *arguments: str) -> dict[str, Any]:
+def run_reader(package: str, extra: str, command: str, path: Path, *arguments: str) -> dict[str, Any]:
     """Run a command on a file in another process and return its answer; raise if it refuses the file, or crashes."""
     run = subprocess.run(
         [sys.executable, "-c", _START, "\n".join(filter(None, sys.path)), command, str(path.absolute()), *arguments],

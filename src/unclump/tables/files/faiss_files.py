@@ -9,7 +9,7 @@ import torch
 from unclump._atomic_write import temporary_folder
 from unclump._text import FileError
 from unclump.tables.files import arrays
-from unclump.tables.files._child import ask
+from unclump.tables.files._child import run_reader
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import check_no_tensor, check_shape
 
@@ -36,7 +36,7 @@ def read(path: Path, tensor: str | None) -> Table:
     else:
         with temporary_folder() as folder:
             copy = folder / "table.npy"
-            ask("faiss-cpu", "faiss", "read_faiss", path, str(copy))
+            run_reader("faiss-cpu", "faiss", "read_faiss", path, str(copy))
             points = arrays.read(copy, None).points
     return Table(points, source=make_source(path, FORMAT, points))
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from unclump._atomic_write import temporary_folder
 from unclump.tables.files import arrays
-from unclump.tables.files._child import ask
+from unclump.tables.files._child import run_reader
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._validation import Entry, check_shape, choose_names, choose_table
 
@@ -16,7 +16,7 @@ _PACKAGE = "h5py", "hdf5"  # and the extra that installs it
 
 def read(path: Path, tensor: str | None) -> Table:
     """Copy the dataset, whose name is the path to it, such as `group/vectors`."""
-    answer = ask(*_PACKAGE, "list_hdf5", path)
+    answer = run_reader(*_PACKAGE, "list_hdf5", path)
     entries = {name: Entry(tuple(shape), dtype) for name, (shape, dtype) in answer["entries"].items()}
     key = choose_table(entries, tensor)
     n, d = entries[key].shape
@@ -24,6 +24,6 @@ def read(path: Path, tensor: str | None) -> Table:
     names_key = choose_names([name for name, entry in entries.items() if entry == Entry((n,), "text")])
     with temporary_folder() as folder:
         copy = folder / "table.npy"
-        answer = ask(*_PACKAGE, "read_hdf5", path, str(copy), key, names_key or "")
+        answer = run_reader(*_PACKAGE, "read_hdf5", path, str(copy), key, names_key or "")
         points = arrays.read(copy, None).points
     return replace(Table(points, answer["names"]), source=make_source(path, FORMAT, points, tensor=key))

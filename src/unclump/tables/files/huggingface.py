@@ -138,7 +138,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def check(table: Table, *, in_place: bool) -> None:
-    """Raise unless the table was read from a model folder, has the same number of rows, and no file is foreign."""
+    """Raise unless the table was read from a model folder, has the same number of rows, and no file is linked."""
     source = table.source_in_format(FORMAT)
     if source is None:
         raise FileError("only a table that was read from a model folder can be written as one; give OUT a suffix")
@@ -147,15 +147,15 @@ def check(table: Table, *, in_place: bool) -> None:
             f"the model has {source.rows} rows, the table {len(table.points)}; its tokenizer and head would not fit: "
             "write the table to a .safetensors or .npz file, and resize the model with its own library"
         )
-    foreign = None if in_place else next((file for file in source.files if _is_foreign(file, source.path)), None)
-    if foreign is not None:
+    linked = None if in_place else next((file for file in source.files if _links_outside(file, source.path)), None)
+    if linked is not None:
         raise FileError(
-            f"the model's '{sanitise(foreign.relative_to(source.path))}' is a link to a file outside of its folder, "
+            f"the model's '{sanitise(linked.relative_to(source.path))}' is a link to a file outside of its folder, "
             "which a copy would make public; replace the link by the file, or write the table to a .safetensors file"
         )
 
 
-def _is_foreign(file: Path, folder: Path) -> bool:
+def _links_outside(file: Path, folder: Path) -> bool:
     """Whether a file is a link out of the folder, other than into the cache that downloads are linked to."""
     target, root = file.resolve(), folder.resolve()
     is_cached = root.parent.name == "snapshots" and target.parent == root.parent.parent / "blobs"

@@ -31,15 +31,15 @@ def read(path: Path, tensor: str | None) -> Table:
     key = choose_table(entries, tensor)
     names_key = choose_names([key for key, value in first.items() if isinstance(value, str)])
     check_shape(*entries[key].shape)
-    points, names = _read_as(path, np.empty(entries[key].shape, np.float32), key, names_key)
+    points, names = _read_rows(path, np.empty(entries[key].shape, np.float32), key, names_key)
     if points is None:
-        points, names = _read_as(path, np.empty(entries[key].shape, np.float64), key, names_key)
+        points, names = _read_rows(path, np.empty(entries[key].shape, np.float64), key, names_key)
     assert points is not None
     table = torch.from_numpy(points)
     return Table(table, None if names_key is None else names, make_source(path, FORMAT, table, tensor=key))
 
 
-def _read_as(path: Path, points: np.ndarray, key: str, names_key: str | None) -> tuple[np.ndarray | None, list[str]]:
+def _read_rows(path: Path, points: np.ndarray, key: str, names_key: str | None) -> tuple[np.ndarray | None, list[str]]:
     """Fill the array; None instead of it if a number needs more than its dtype."""
     names: list[str] = []
     for row, (line, record) in enumerate(_records(path)):

@@ -43,24 +43,24 @@ def read(path: Path, tensor: str | None) -> Table:
             schema = file.schema_arrow
             columns = choose_columns(schema, file.metadata.num_rows, tensor)
             names_column = choose_names_column(schema)
-        wanted = [*columns, *([] if names_column is None else [names_column])]
-        _check_sizes(path, wanted, size)
+        selected = [*columns, *([] if names_column is None else [names_column])]
+        _check_sizes(path, selected, size)
         # Repeated names stay indices into a dictionary, as they are in the file.
-        with pa.parquet.ParquetFile(path, read_dictionary=wanted[len(columns) :]) as file:
-            batches = file.iter_batches(BATCH, columns=wanted, use_threads=False)
+        with pa.parquet.ParquetFile(path, read_dictionary=selected[len(columns) :]) as file:
+            batches = file.iter_batches(BATCH, columns=selected, use_threads=False)
             points, names = read_columns(batches, file.metadata.num_rows, columns, names_column, size)
-    layout = Layout(columns, names_column, tuple(name for name in schema.names if name not in wanted))
+    layout = Layout(columns, names_column, tuple(name for name in schema.names if name not in selected))
     notes = note_on_columns(columns_left_out(schema, columns))
     return Table(points, names, make_source(path, FORMAT, points, tensor=tensor, layout=layout, notes=notes))
 
 
 def _check_sizes(path: Path, columns: Sequence[str], size: int) -> None:
     """Raise if the columns would decompress to much more than the file holds."""
-    wanted = set(columns)
+    selected = set(columns)
     total = 0
     for name, decompressed in column_sizes(path):
         parts = name.split(".")  # of a list its name and those of what is inside
-        if any(".".join(parts[:count]) in wanted for count in range(1, len(parts) + 1)):
+        if any(".".join(parts[:count]) in selected for count in range(1, len(parts) + 1)):
             total += decompressed
     check_ratio(total, size)
 
