@@ -217,6 +217,13 @@ Patches of Omniglot's drawings, {setting["patch"]} × {setting["patch"]} pixels 
 {setting["codes"]} codes in {setting["dimensions"]} dimensions, and decoded again. Such a codebook collapses: only the
 codes that are nearest to some latent get a gradient, and soon a few codes encode all patches. What keeps the others in
 use?
+
+- *cosine*: codes and latents are projected onto the sphere.
+- *averages*: no loss trains the codes; each is the moving average of the latents that choose it. *Started at data*: the
+  codes begin as the latents of random patches.
+- *dead codes*, those with less than {DEAD:.0%} of an even share, are moved every {EVERY} steps: to random *latents* of
+  the batch, or into the largest *gaps* between other codes.
+
 Training takes {setting["steps"]:,} steps of {setting["batch"]:,} patches; the score is on drawings by other
 people. The weights of the terms come from a few trials with one seed.
 
