@@ -1,13 +1,31 @@
 """Text for messages: one-line file errors, and untrusted text sanitised for printing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 
+_on_command_line = ContextVar("on_command_line", default=False)
 _MAX_LENGTH = 60  # characters of a name in a message
 
 
 class FileError(ValueError):
     """A file cannot be read or written. The message is one line: which file, why, and what to do."""
+
+
+@contextmanager
+def word_for_command_line() -> Iterator[None]:
+    """Word the advice in messages as options of a command instead of arguments in Python."""
+    token = _on_command_line.set(True)
+    try:
+        yield
+    finally:
+        _on_command_line.reset(token)
+
+
+def reword(in_python: str, on_command_line: str) -> str:
+    """The advice in the wording for the caller."""
+    return on_command_line if _on_command_line.get() else in_python
 
 
 def sanitise(text: object) -> str:

@@ -147,6 +147,11 @@ def test_descriptions_are_as_wide_as_the_terminal(monkeypatch):
     assert max(map(len, description.splitlines())) < 60
 
 
+def test_a_message_keeps_the_name_of_a_file_that_reads_like_advice(tmp_path, capsys):
+    assert main(["measure", str(tmp_path / "leave out tensor=.npy")]) == 2
+    assert "leave out tensor=.npy: no such file or directory" in capsys.readouterr().err
+
+
 def test_every_command_explains_itself_with_an_example(capsys):
     for name, command in commands_of(parser()).items():
         assert f"unclump {name}" in command.format_help().split("example")[1]

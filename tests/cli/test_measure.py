@@ -280,7 +280,7 @@ def test_nothing_but_a_saved_result_is_overwritten(target, message, tmp_path, mo
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
     with pytest.raises(FileError, match=message):
         result.save(target)
-    monkeypatch.setattr("unclump.cli._tables.load_shards", None)  # nothing is read before
+    monkeypatch.setattr("unclump.cli._shares.read_shards", None)  # nothing is read before
     assert main(["measure", "table.npy", "--save", target]) == 2
     assert capsys.readouterr().err == f"unclump measure: {target}: {message}\n"
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before

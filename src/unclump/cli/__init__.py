@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from unclump._text import describe_error, sanitise
+from unclump._text import describe_error, sanitise, word_for_command_line
 from unclump.cli import apply, code, completion, demo, fit, measure, place, repair, report, spread
 from unclump.cli._bus_errors import report_bus_errors
 from unclump.cli._memory import MESSAGE, is_out_of_memory
@@ -73,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # for names that the terminal's encoding lacks
     try:
-        with report_bus_errors(args.command or "help"):
+        with report_bus_errors(args.command or "help"), word_for_command_line():
             return args.run(args) or 0
     except KeyboardInterrupt as interrupt:
         print(f"unclump {args.command}: interrupted{interrupt}", file=sys.stderr)

@@ -12,7 +12,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from unclump._text import sanitise
-from unclump.cli._tables import parse_number, translate_advice
+from unclump.cli._tables import parse_number
 from unclump.tables.comparison_figures import Figure, JudgedPairs, Labels, Retrieval
 from unclump.tables.files import FileError, Table, bad_rows, load, read_lines, read_row_lines
 
@@ -88,8 +88,7 @@ def _read_classes(path: Path, directed: Bool[Tensor, " n"]) -> Evidence:
 
 
 def _read_retrieval(args: argparse.Namespace, table: Table, rows: _Rows) -> Evidence:
-    with translate_advice():
-        queries = load(args.queries)
+    queries = load(args.queries)
     d, path = table.points.shape[1], args.relevant
     if queries.points.shape[1] != d:
         raise FileError(

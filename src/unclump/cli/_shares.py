@@ -8,8 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from unclump.cli._processes import Processes
-from unclump.cli._tables import check_row_count, load_shards, notes_on
-from unclump.tables.files import FileError, Table, describe_rows, read_row_lines
+from unclump.cli._tables import check_row_count, notes_on
+from unclump.tables.files import FileError, Table, describe_rows, read_row_lines, read_shards
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Share:
 def read_share(args: argparse.Namespace, processes: Processes) -> Share:
     """Read the shards of this process, or its part of a single file, which all processes map."""
     files = args.files if len(args.files) == 1 else args.files[processes.share(len(args.files))]
-    tables = processes.all_or_none(lambda: load_shards(files, args.tensor) if files else [])
+    tables = processes.all_or_none(lambda: read_shards(files, tensor=args.tensor) if files else [])
     parts, names = _rows_of(tables, args, processes)
     counts = processes.gather(sum(map(len, parts)))
     if processes.size == 1:

@@ -3,7 +3,7 @@
 import argparse
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,35 +15,18 @@ from tqdm import tqdm
 from unclump._text import sanitise
 from unclump.cli._stages import shows_progress
 from unclump.tables.commands import Paths, better_path
-from unclump.tables.files import BadRow, FileError, Table, bad_rows, check_target, load, read_shards
+from unclump.tables.files import BadRow, FileError, Table, bad_rows, load
 from unclump.tables.rows import without
 from unclump.tables.transform import Isotropy
 
 _MAX_LISTED = 5
-# Advice in the library's error messages, and its equivalent on the command line.
-_ADVICE = {
-    "pick one with tensor=...": "pick one with --tensor",
-    "pick one with tensor='x'": "pick one with --tensor x",
-    "leave out tensor=": "leave out --tensor ",
-    "allow it with in_place=True": "allow it with --in-place",
-    "; write .npz, .txt, .csv or .parquet, or drop them: names=None": "; write .npz, .txt, .csv or .parquet",
-    "; write .npz, or drop them: names=None": "; write .npz",
-    "; add names, or write .npy": "; add --names FILE, or write .npy",
-}
 
 
 def load_table(path: Path, args: argparse.Namespace, *, at_least: int = 2) -> Table:
     """Load a table as the options say, including rows without a direction; raise if it has too few rows."""
-    with translate_advice():
-        table = load(path, tensor=args.tensor, names=args.names)
+    table = load(path, tensor=args.tensor, names=args.names)
     check_row_count(path, len(table.points), at_least)
     return table
-
-
-def load_shards(paths: Sequence[Path], tensor: str | None) -> list[Table]:
-    """Load the shards of one table, each by itself."""
-    with translate_advice():
-        return read_shards(paths, tensor=tensor)
 
 
 def check_row_count(path: Path, rows: int, at_least: int = 2) -> None:
@@ -111,12 +94,6 @@ def resolve_output(args: argparse.Namespace) -> Path:
     return output
 
 
-def check_output(output: Path, table: Table, *, in_place: bool) -> str:
-    """Raise if `output` cannot be written, before the work is done; return the name of its format."""
-    with translate_advice():
-        return check_target(output, table, in_place=in_place)
-
-
 @contextmanager
 def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Table]:
     """The table, with its rows mapped block by block as they are written, under a progress bar."""
@@ -127,18 +104,6 @@ def mapped(table: Table, isotropy: Isotropy, *, progress: bool) -> Iterator[Tabl
             return isotropy.transform(rows)
 
         yield replace(table, convert=convert)
-
-
-@contextmanager
-def translate_advice() -> Iterator[None]:
-    """Rewrite the advice in the library's errors for the command line."""
-    try:
-        yield
-    except FileError as error:
-        message = str(error)
-        for library, command_line in _ADVICE.items():
-            message = message.replace(library, command_line)
-        raise FileError(message) from error.__cause__
 
 
 def parse_number(text: str) -> int | None:

@@ -36,14 +36,14 @@ def add_options(command: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read the map and the table, apply, write."""
-    from unclump.cli._tables import check_output, mapped, read_table, resolve_output
-    from unclump.tables.files import save
+    from unclump.cli._tables import mapped, read_table, resolve_output
+    from unclump.tables.files import check_target, save
 
     output = resolve_output(args)
     isotropy = _load_map(args)
     table, _, notes = read_table(args, at_least=0)
     isotropy.check_dimensions(table.points)
-    check_output(output, table, in_place=args.in_place)
+    check_target(output, table, in_place=args.in_place)
     if output.exists() and output.samefile(args.map):
         raise ValueError(f"expected another file for the table than the map {sanitise(args.map)}; name another with -o")
     with mapped(table, isotropy, progress=shows_progress(args)) as images:

@@ -54,11 +54,11 @@ def _run(args: argparse.Namespace, stages: Stages) -> str:
 
     from unclump._checks import check_count
     from unclump.cli._options import resolve_device
-    from unclump.cli._tables import check_output, read_table, resolve_output
+    from unclump.cli._tables import read_table, resolve_output
     from unclump.dispersion.moves import norms_of
     from unclump.dispersion.placing import place_among
     from unclump.ops.project import project
-    from unclump.tables.files import save
+    from unclump.tables.files import check_target, save
     from unclump.tables.rows import BLOCK
 
     if args.count is not None:
@@ -71,7 +71,7 @@ def _run(args: argparse.Namespace, stages: Stages) -> str:
     rows, d = table.points.shape
     # Validate the output with a placeholder of its final size, which takes no memory.
     placeholder = table.points.new_zeros(1, d).expand(rows + count, d)
-    format_name = check_output(output, table.with_points(placeholder, names=names), in_place=args.in_place)
+    format_name = check_target(output, table.with_points(placeholder, names=names), in_place=args.in_place)
 
     stages.show("preparing")
     old = table.points if directed.all() else table.points[directed]

@@ -60,17 +60,18 @@ def run(args: argparse.Namespace) -> None:
     from unclump._checks import check_count
     from unclump.cli._estimate import announce_comparison
     from unclump.cli._evidence import read_evidence
-    from unclump.cli._tables import check_output, paths_of, read_table
+    from unclump.cli._tables import paths_of, read_table
     from unclump.tables.comparison_files import check_comparison_target, save_comparison
     from unclump.tables.comparison_methods import Fits, candidates, method_named
     from unclump.tables.comparison_run import compare
+    from unclump.tables.files import check_target
     from unclump.tables.transform_files import check_map_target
 
     check_count("--sample", args.sample, at_least=100)
     check_count("-k", args.k)
     table, directed, notes = read_table(args)
     if args.output is not None:
-        check_output(args.output, table, in_place=False)
+        check_target(args.output, table)
     if args.map is not None:
         check_map_target(args.map)
     if args.save is not None:

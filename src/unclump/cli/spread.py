@@ -89,14 +89,14 @@ def _run(args: argparse.Namespace, stages: Stages) -> str | None:
     """Do it all, and return what to print at the end."""
     stages.show(f"reading {sanitise(args.file.name)}")
     from unclump.cli._comparison import comparison_to_dict, format_comparison
-    from unclump.cli._tables import check_output, read_table, resolve_output
-    from unclump.tables.files import save
+    from unclump.cli._tables import read_table, resolve_output
+    from unclump.tables.files import check_target, save
 
     max_moves = validate(args)
     output = resolve_output(args) if max_moves is None else None
     table, directed, notes = read_table(args)
     if output is not None:
-        check_output(output, table, in_place=args.in_place)
+        check_target(output, table, in_place=args.in_place)
         check_checkpoint(args.checkpoint, args.file, output)
     job = _Job(table, directed, args, stages)
     before = job.measure(job.start)

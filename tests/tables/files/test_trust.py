@@ -15,6 +15,7 @@ import torch
 
 import unclump as uc
 from tests.tables.files.conftest import NAMES, npy_bytes, rows_of, safetensors_bytes
+from unclump._text import word_for_command_line
 from unclump.tables.files import FileError, Table, _validation
 
 MANY = 10**12
@@ -350,6 +351,8 @@ def test_names_of_the_wrong_count(tmp_path):
 def test_a_choice_where_there_is_none(tmp_path):
     np.save(tmp_path / "a.npy", rows_of(3, 2))
     assert "holds a single table; leave out tensor='x'" in refused(tmp_path / "a.npy", tensor="x")
+    with word_for_command_line():
+        assert "holds a single table; leave out --tensor 'x'" in refused(tmp_path / "a.npy", tensor="x")
 
 
 @pytest.mark.parametrize("package", ["safetensors", "pyarrow"])

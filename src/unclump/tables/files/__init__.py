@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from unclump._atomic_write import replace_file
-from unclump._text import FileError, sanitise
+from unclump._text import FileError, reword, sanitise
 from unclump.tables.files import huggingface
 from unclump.tables.files._formats import FORMATS, MODEL_FOLDER, SHARDS, format_to_write, is_writable, read_path
 from unclump.tables.files._lines import read_lines, read_row_lines
@@ -194,7 +194,8 @@ def _check_not_source(path: Path, source: Source | None, *, in_place: bool) -> N
         if not is_writable(source.format):
             raise FileError("is what the table was read from, and can only be read; write elsewhere")
         if not in_place:
-            raise FileError("is what the table was read from; write elsewhere, or allow it with in_place=True")
+            how = reword("in_place=True", "--in-place")
+            raise FileError(f"is what the table was read from; write elsewhere, or allow it with {how}")
     elif is_source_file(path, source):
         raise FileError("is one of the files the table was read from; write elsewhere")
     elif path.is_dir() and source.format == MODEL_FOLDER:

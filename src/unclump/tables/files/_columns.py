@@ -16,6 +16,8 @@ from unclump.tables.files._validation import (
     choose_names,
     list_entries,
     missing_package,
+    some_tensor,
+    this_tensor,
 )
 
 BATCH = 8192  # rows read at once
@@ -106,10 +108,10 @@ def is_list(kind: Any) -> bool:
     return bool(is_list and types.is_floating(kind.value_type))
 
 
-def choose_columns(schema: Any, rows: int, requested: str | None, *, argument: str = "tensor={}") -> tuple[str, ...]:
+def choose_columns(schema: Any, rows: int, requested: str | None, *, argument: str = "") -> tuple[str, ...]:
     """Choose a column of lists, or columns of numbers; `requested` is its name, or the prefix of their names.
 
-    `argument` shows in errors how `requested` is passed, with a placeholder for its value.
+    `argument` shows in errors how `requested` is passed, with a placeholder for its value; by default, as to `load`.
     """
     if len(set(schema.names)) < len(schema.names):
         raise FileError("holds two columns of the same name")
@@ -123,12 +125,12 @@ def choose_columns(schema: Any, rows: int, requested: str | None, *, argument: s
     entries = {field.name: Entry((rows,), str(field.type)) for field in schema}
     if lists:
         choices = list_entries({k: entries[k] for k in lists})
-        raise FileError(f"holds several tables; pick one with {argument.format('...')}: {choices}")
+        raise FileError(f"holds several tables; pick one with {argument.format('...') or some_tensor()}: {choices}")
     if len(numbers) < 2:
         missing = "columns of numbers or column of lists" if requested is None else f"column '{sanitise(requested)}'"
         raise FileError(f"holds no {missing} in floating point; it holds {list_entries(entries)}")
     if len({schema.field(name).type for name in numbers}) > 1:
-        mixed, example = list_entries({k: entries[k] for k in numbers}), argument.format("'x'")
+        mixed, example = list_entries({k: entries[k] for k in numbers}), argument.format("'x'") or this_tensor("x")
         raise FileError(f"mixes types: {mixed}; pick one with {example} for x0, x1, ...")
     return tuple(numbers)
 

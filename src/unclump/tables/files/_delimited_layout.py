@@ -10,7 +10,7 @@ from typing import Any
 
 from unclump._text import FileError, describe_error, sanitise
 from unclump.tables.files._numbers import is_number
-from unclump.tables.files._validation import check_shape, choose_names
+from unclump.tables.files._validation import check_shape, choose_names, some_tensor, this_tensor
 from unclump.tables.files.text import MAX_LINE
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
@@ -72,7 +72,7 @@ def detect_layout(path: Path, tensor: str | None) -> Layout:
 
 def _layout_without_headings(values: list[str], delimiter: str, tensor: str | None) -> Layout:
     if tensor is not None:
-        raise FileError(f"has no line of headings; leave out tensor='{sanitise(tensor)}'")
+        raise FileError(f"has no line of headings; leave out {this_tensor(tensor)}")
     lists = [i for i, cell in enumerate(values) if _is_list(cell)]
     names_column = None if _is_number(values[0], delimiter) or lists == [0] else 0
     columns = lists[:1] if lists else [i for i in range(len(values)) if i != names_column]
@@ -85,7 +85,7 @@ def _layout_with_headings(headings: list[str], values: list[str], delimiter: str
     lists = [i for i, cell in enumerate(values) if _is_list(cell) and tensor in {None, headings[i]}]
     if len(lists) > 1:
         listed = ", ".join(f"'{sanitise(headings[i])}'" for i in lists[:8])
-        raise FileError(f"holds several tables; pick one with tensor=...: {listed}")
+        raise FileError(f"holds several tables; pick one with {some_tensor()}: {listed}")
     is_text = [bool(cell) and not _is_number(cell, delimiter) and not _is_list(cell) for cell in values]
     texts = [i for i in range(len(values)) if is_text[i]]
     title = choose_names([headings[i].strip().lower() for i in texts])
@@ -114,7 +114,9 @@ def _number_columns(headings: list[str], candidates: list[int], is_text: list[bo
     long = [columns for columns in series.values() if len(columns) > 1]
     if len(long) > 1 and any(is_text[i] for i in candidates):
         listed = ", ".join(f"'{sanitise(prefix)}'" for prefix, columns in series.items() if len(columns) > 1)
-        raise FileError(f"holds several tables; pick one with tensor=...: {listed}, for columns with a number after it")
+        raise FileError(
+            f"holds several tables; pick one with {some_tensor()}: {listed}, for columns with a number after it"
+        )
     if len(long) == 1:
         return long[0]
     others = _NAME_HEADINGS | _COUNT_HEADINGS

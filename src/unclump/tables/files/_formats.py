@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 import torch
 
-from unclump._text import FileError
+from unclump._text import FileError, reword
 from unclump.tables.files import (
     archives,
     arrays,
@@ -53,9 +53,11 @@ class Format:
                 "write .safetensors or .pt, or convert the points"
             )
         if self.names == "required" and table.names is None:
-            raise FileError(f"{name} needs a name for each row, and the table has none; add names, or write .npy")
+            how = reword("names", "--names FILE")
+            raise FileError(f"{name} needs a name for each row, and the table has none; add {how}, or write .npy")
         if self.names == "none" and table.names is not None and not (table.source and table.source.names_path):
-            raise FileError(f"{name} cannot store names; write .npz, .txt, .csv or .parquet, or drop them: names=None")
+            how = reword(", or drop them: names=None", "")
+            raise FileError(f"{name} cannot store names; write .npz, .txt, .csv or .parquet{how}")
         if self.names != "none":
             check_names(table.names or ())
         self.check(table)

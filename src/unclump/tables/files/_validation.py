@@ -10,7 +10,7 @@ from pathlib import Path
 
 import torch
 
-from unclump._text import FileError, describe_error, escape_unprintable, sanitise
+from unclump._text import FileError, describe_error, escape_unprintable, reword, sanitise
 
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _EXPECTED = "expected a floating-point table of shape (n, d)"
@@ -83,6 +83,16 @@ class Entry:
         return len(self.shape) == 2 and self.dtype in {str(dtype).removeprefix("torch.") for dtype in FLOATS}
 
 
+def some_tensor() -> str:
+    """How to choose among several tables, in a message."""
+    return reword("tensor=...", "--tensor")
+
+
+def this_tensor(name: str) -> str:
+    """How a table is chosen by its name, in a message."""
+    return reword(f"tensor='{sanitise(name)}'", f"--tensor '{sanitise(name)}'")
+
+
 def choose_table(entries: Mapping[str, Entry], key: str | None) -> str:
     """Validate the requested key, or return the key of the only table."""
     tables = [name for name, entry in entries.items() if entry.is_table]
@@ -93,9 +103,8 @@ def choose_table(entries: Mapping[str, Entry], key: str | None) -> str:
     if key is not None or len(tables) == 1:
         return key if key is not None else tables[0]
     if tables:
-        raise FileError(
-            f"holds several tables; pick one with tensor=...: {list_entries({name: entries[name] for name in tables})}"
-        )
+        listed = list_entries({name: entries[name] for name in tables})
+        raise FileError(f"holds several tables; pick one with {some_tensor()}: {listed}")
     raise FileError(f"holds no floating-point table of shape (n, d); it holds {list_entries(entries)}")
 
 
@@ -149,7 +158,7 @@ def check_shape(n: int, d: int) -> None:
 def check_no_tensor(tensor: str | None) -> None:
     """Raise if a tensor is requested from a format that holds a single table."""
     if tensor is not None:
-        raise FileError(f"holds a single table; leave out tensor='{sanitise(tensor)}'")
+        raise FileError(f"holds a single table; leave out {this_tensor(tensor)}")
 
 
 def check_ratio(size: int, compressed_size: int) -> None:

@@ -15,7 +15,7 @@ from unclump._text import FileError, escape_unprintable, sanitise
 from unclump.tables.files import safetensors_files, torch_files
 from unclump.tables.files._table import Table, make_source
 from unclump.tables.files._tokenizers import token_names
-from unclump.tables.files._validation import Entry, list_entries, wrap_errors
+from unclump.tables.files._validation import Entry, list_entries, some_tensor, wrap_errors
 
 FORMAT = "huggingface"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")  # the first that is there is read
@@ -117,10 +117,9 @@ def _find_embedding(folder: Path, shards: Mapping[str, Path]) -> str:
         if len(candidates) == 1:
             return next(iter(candidates))
         if candidates:
-            raise FileError(f"holds several embeddings; pick one with tensor=...: {list_entries(candidates)}")
-    raise FileError(
-        f"holds no tensor that is named like an input embedding; pick one with tensor=...: {_list_candidates(shards)}"
-    )
+            raise FileError(f"holds several embeddings; pick one with {some_tensor()}: {list_entries(candidates)}")
+    listed = _list_candidates(shards)
+    raise FileError(f"holds no tensor that is named like an input embedding; pick one with {some_tensor()}: {listed}")
 
 
 def _list_candidates(shards: Mapping[str, Path]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
-from unclump._text import FileError, sanitise
+from unclump._text import FileError, reword, sanitise
 from unclump.tables.files._table import Table, check_row_counts, make_source
 from unclump.tables.files._validation import Entry, check_shape, choose_names, choose_table, wrap_errors
 
@@ -154,7 +154,9 @@ def check(table: Table) -> None:
     layout = source.layout_as(Layout)
     check_row_counts(layout.lengths, source, len(table.points))
     if layout.names_key_path is None and table.names_to_write(source, had_names=False) is not None:
-        raise FileError(f"{sanitise(source.path)} cannot store names; write .npz, or drop them: names=None")
+        raise FileError(
+            f"{sanitise(source.path)} cannot store names; write .npz{reword(', or drop them: names=None', '')}"
+        )
 
 
 def write(file: BinaryIO, table: Table) -> None:
