@@ -12,7 +12,7 @@ import make_gallery
 make_gallery.main(Path(__file__).parent / "_generated")
 
 project = "unclump"
-author = "The unclump authors"
+author = copyright = "The unclump authors"
 release = metadata.version("unclump")
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "sphinx.ext.napoleon", "sphinx_copybutton"]
 nb_execution_mode = "force"  # tutorials show what this version prints

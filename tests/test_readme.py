@@ -1,7 +1,7 @@
 """What the README shows runs, and shows what it says."""
 
 import re
-from importlib import import_module
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -25,6 +25,13 @@ def test_the_first_example_takes_the_nearest_apart(capsys):
     exec(compile(EXAMPLES[0], "README.md", "exec"), {})
     before, after = map(float, re.findall(r"(\d\.\d+) radians", capsys.readouterr().out))
     assert after > 2 * before
+
+
+def test_the_description_on_pypi_has_the_text_but_no_relative_links():
+    shown = metadata.metadata("unclump")["Description"]
+    assert "**Read:** what is wrong with my table · tables · which repair helps" in shown
+    links = re.findall(r"\]\((.*?)\)", shown)
+    assert links == [link for link in re.findall(r"\]\((.*?)\)", README) if link.startswith("https://")]
 
 
 def test_every_objective_is_in_the_table():
