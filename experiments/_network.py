@@ -22,8 +22,9 @@ def augment(images, draw, *, mirror, background):
     mirrored = torch.rand(n, 1, generator=draw) < (0.5 if mirror else 0.0)
     columns = column + torch.where(mirrored, across.flip(0), across)  # (n, px)
     rows = row + across
-    each, channel = torch.arange(n).view(n, 1, 1, 1), torch.arange(channels).view(1, channels, 1, 1)
-    return padded[each, channel, rows.view(n, 1, px, 1), columns.view(n, 1, 1, px)]
+    # Gathering from flat images takes a fifth of the time of indexing by image, channel, row and column.
+    places = (rows[:, :, None] * padded.shape[3] + columns[:, None, :]).view(n, 1, px * px)
+    return padded.flatten(2).gather(2, places.expand(n, channels, px * px)).view(images.shape)
 
 
 def augmentation(images):
@@ -110,7 +111,7 @@ def train(
     """
     steps = max(1, len(inputs) // batch)
     if optimizer is None:
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True, fused=True)
     rates = [group["lr"] for group in optimizer.param_groups]
     file = None if checkpoint is None else Path(checkpoint)
     begin = 0
@@ -131,8 +132,9 @@ def train(
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * (1 + math.cos(math.pi * done)) / 2
             rows = order[step * batch : (step + 1) * batch]
-            given = inputs[rows] if augmented is None else augmented(inputs[rows], draw)
-            value = loss(model(given), labels[rows])
+            given, wanted = (whole.index_select(0, rows) for whole in (inputs, labels))
+            given = given if augmented is None else augmented(given, draw)
+            value = loss(model(given), wanted)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
