@@ -103,23 +103,25 @@ def train(
     checkpoint=None,
     desc=None,
 ):
-    """Descent whose learning rate falls to zero along a cosine; SGD where no optimiser is given.
+    """The mean loss of each epoch of a descent whose learning rate falls to zero along a cosine.
 
-    With `augmented`, a function of inputs and a generator, the model sees what it returns. With a checkpoint training
-    continues after the last epoch that was written. Every epoch has a generator of its own, so that one that was cut
-    short is run again to the same bits.
+    SGD where no optimiser is given. With `augmented`, a function of inputs and a generator, the model sees what it
+    returns. With a checkpoint training continues after the last epoch that was written. Every epoch has a generator of
+    its own, so that one that was cut short is run again to the same bits.
     """
     steps = max(1, len(inputs) // batch)
     if optimizer is None:
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True, fused=True)
+        choices = {"momentum": 0.9, "weight_decay": 5e-4, "nesterov": True, "fused": True}
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, **choices)
     rates = [group["lr"] for group in optimizer.param_groups]
     file = None if checkpoint is None else Path(checkpoint)
-    begin = 0
+    losses = []
     if file is not None and file.exists():
         state = torch.load(file, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        begin = state["epoch"]
+        losses = state["losses"]
+    begin = len(losses)
     model.train()
     bar = tqdm(
         total=epochs * steps, initial=begin * steps, desc=desc, unit="step", disable=None if desc else True, leave=False
@@ -127,6 +129,7 @@ def train(
     for epoch in range(begin, epochs):
         draw = generator(seed, epoch)
         order = torch.randperm(len(inputs), generator=draw)
+        total = 0.0
         for step in range(steps):
             done = (epoch * steps + step) / (epochs * steps)
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
@@ -138,12 +141,14 @@ def train(
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
+            total += value.item()
             bar.update()
-        bar.set_postfix_str(f"loss {value.item():.3f}")
+        losses.append(total / steps)
+        bar.set_postfix_str(f"loss {losses[-1]:.3f}")
         if file is not None:
-            _save(file, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1})
+            _save(file, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses})
     bar.close()
-    return model.eval()
+    return losses
 
 
 def _save(file, state):
@@ -182,8 +187,9 @@ def backbone(images, *, channels, epochs, batch, lr, seed, cache):
 
 
 def _features(images, *, channels, seed, **choices):
-    network = train(
-        seeded(seed, lambda: resnet(images.train, channels, images.classes)),
+    network = seeded(seed, lambda: resnet(images.train, channels, images.classes))
+    train(
+        network,
         F.cross_entropy,
         images.train,
         images.train_labels,

@@ -80,7 +80,7 @@ class Experiment:
         head = None if row == SOFTMAX else uc.PrototypeHead(self.points(row, d, seed))
         told = {"seed": seed, "channels": channels, "epochs": epochs, "batch": batch, "lr": lr, **points}
         mark = "-".join(f"{key}={value}" for key, value in told.items()).replace(" ", "")
-        train(
+        losses = train(
             network,
             loss_of(head, row),
             self.images.train,
@@ -93,9 +93,9 @@ class Experiment:
             augmented=augmentation(self.images),
             desc=f"{row} {d}",
         )
-        return {
-            "accuracy": round(accuracy(predict(head, outputs(network, self.images.val)), self.images.val_labels), 3)
-        }
+        predicted = predict(head, outputs(network, self.images.val))
+        found = {"accuracy": round(accuracy(predicted, self.images.val_labels), 3)}
+        return found | {"losses": [round(loss, 4) for loss in losses]}
 
 
 def loss_of(head, row):
