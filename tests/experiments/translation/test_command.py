@@ -177,6 +177,21 @@ def test_the_try_with_the_lowest_validation_loss_is_taken():
     assert best_tries(tries, pilots) == {"Euclidean": "b", "spherical": "d"}
 
 
+def test_rows_that_are_best_at_the_first_or_last_rate_are_named():
+    """One rate may be tried with several weights."""
+    from translation.claims import tuning_of
+
+    losses = {
+        "inside": [(0.1, 3.0), (0.2, 1.0), (0.2, 5.0), (0.3, 2.0)],
+        "first": [(0.1, 1.0), (0.2, 2.0)],
+        "last": [(0.1, 2.0), (0.2, 1.0)],
+    }
+    tries = {row: [{"table_lr": rate, "validation_loss": loss} for rate, loss in own] for row, own in losses.items()}
+    assert tuning_of(tries, losses).endswith("the first or last of them for first, last")
+    assert tuning_of(tries, ["inside"]).endswith("the first or last of them for none")
+    assert tuning_of({}, losses) == "One rate each"
+
+
 def test_scores_carry_their_signature():
     from translation.scores import judge
 
