@@ -166,7 +166,7 @@ def test_rates_are_tried_as_far_up_in_every_row_on_the_sphere():
 
     assert {row: len(tries) for row, tries in TRIES.items()} == dict.fromkeys(TRIES, 5)
     highest = {row: max(rate for rate, _ in tries) for row, tries in TRIES.items()}
-    assert highest == {row: 5e-2 if row == "Euclidean" else 1e-1 for row in TRIES}
+    assert highest == {row: 5e-2 if row == "Euclidean" else 2e-1 for row in TRIES}
 
 
 def test_the_try_with_the_lowest_validation_loss_is_taken():
@@ -261,6 +261,21 @@ def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
         records.append(workshop.run(asked[-1]))
     assert asked[0] == asked[1]
     assert records[0] == records[1]
+
+
+def test_a_run_in_float32_has_the_key_that_it_had_before_there_was_a_choice(tmp_path):
+    from _common import Results
+    from translation.runs import Workshop
+    from translation.table import FULL, QUICK
+
+    trial = {"lr": 1e-2, "table_lr": 5e-2, "weight": 0}
+    named = {}
+    for precision in ("float32", "bfloat16"):
+        options = ["--quick", "--output", str(tmp_path), "--precision", f'"{precision}"']
+        workshop = Workshop(Results("translation", "", options, full=FULL, quick=QUICK))
+        named[precision] = workshop.asked("spherical", 0, trial, updates=6)["setting"]
+    assert "precision" not in named["float32"]
+    assert named["bfloat16"] == named["float32"] | {"precision": "bfloat16"}
 
 
 def test_the_full_tables_have_seeds_enough_for_verdicts():
