@@ -22,8 +22,9 @@ def augment(images, draw, *, mirror, background):
     mirrored = torch.rand(n, 1, generator=draw) < (0.5 if mirror else 0.0)
     columns = column + torch.where(mirrored, across.flip(0), across)  # (n, px)
     rows = row + across
-    each, channel = torch.arange(n).view(n, 1, 1, 1), torch.arange(channels).view(1, channels, 1, 1)
-    return padded[each, channel, rows.view(n, 1, px, 1), columns.view(n, 1, 1, px)]
+    # Gathering from flat images takes a fifth of the time of indexing by image, channel, row and column.
+    places = (rows[:, :, None] * padded.shape[3] + columns[:, None, :]).view(n, 1, px * px)
+    return padded.flatten(2).gather(2, places.expand(n, channels, px * px)).view(images.shape)
 
 
 def augmentation(images):
@@ -102,23 +103,25 @@ def train(
     checkpoint=None,
     desc=None,
 ):
-    """Descent whose learning rate falls to zero along a cosine; SGD where no optimiser is given.
+    """The mean loss of each epoch of a descent whose learning rate falls to zero along a cosine.
 
-    With `augmented`, a function of inputs and a generator, the model sees what it returns. With a checkpoint training
-    continues after the last epoch that was written. Every epoch has a generator of its own, so that one that was cut
-    short is run again to the same bits.
+    SGD where no optimiser is given. With `augmented`, a function of inputs and a generator, the model sees what it
+    returns. With a checkpoint training continues after the last epoch that was written. Every epoch has a generator of
+    its own, so that one that was cut short is run again to the same bits.
     """
     steps = max(1, len(inputs) // batch)
     if optimizer is None:
-        optimizer = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=5e-4, nesterov=True)
+        choices = {"momentum": 0.9, "weight_decay": 5e-4, "nesterov": True, "fused": True}
+        optimizer = torch.optim.SGD(model.parameters(), lr=lr, **choices)
     rates = [group["lr"] for group in optimizer.param_groups]
     file = None if checkpoint is None else Path(checkpoint)
-    begin = 0
+    losses = []
     if file is not None and file.exists():
         state = torch.load(file, weights_only=True)
         model.load_state_dict(state["model"])
         optimizer.load_state_dict(state["optimizer"])
-        begin = state["epoch"]
+        losses = state["losses"]
+    begin = len(losses)
     model.train()
     bar = tqdm(
         total=epochs * steps, initial=begin * steps, desc=desc, unit="step", disable=None if desc else True, leave=False
@@ -126,22 +129,26 @@ def train(
     for epoch in range(begin, epochs):
         draw = generator(seed, epoch)
         order = torch.randperm(len(inputs), generator=draw)
+        total = 0.0
         for step in range(steps):
             done = (epoch * steps + step) / (epochs * steps)
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * (1 + math.cos(math.pi * done)) / 2
             rows = order[step * batch : (step + 1) * batch]
-            given = inputs[rows] if augmented is None else augmented(inputs[rows], draw)
-            value = loss(model(given), labels[rows])
+            given, wanted = (whole.index_select(0, rows) for whole in (inputs, labels))
+            given = given if augmented is None else augmented(given, draw)
+            value = loss(model(given), wanted)
             optimizer.zero_grad()
             value.backward()
             optimizer.step()
+            total += value.item()
             bar.update()
-        bar.set_postfix_str(f"loss {value.item():.3f}")
+        losses.append(total / steps)
+        bar.set_postfix_str(f"loss {losses[-1]:.3f}")
         if file is not None:
-            _save(file, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch + 1})
+            _save(file, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "losses": losses})
     bar.close()
-    return model.eval()
+    return losses
 
 
 def _save(file, state):
@@ -180,8 +187,9 @@ def backbone(images, *, channels, epochs, batch, lr, seed, cache):
 
 
 def _features(images, *, channels, seed, **choices):
-    network = train(
-        seeded(seed, lambda: resnet(images.train, channels, images.classes)),
+    network = seeded(seed, lambda: resnet(images.train, channels, images.classes))
+    train(
+        network,
         F.cross_entropy,
         images.train,
         images.train_labels,

@@ -84,7 +84,7 @@ def degradation_claim(summary):
             seconds=summary["seconds"]["end"],
             unit=" points",
             setting=f"{summary['settings']['end_epochs']} epochs of a small network",
-            evidence="Loss beyond it:",
+            evidence=f"Accuracy {line(summary['end'], [*MHE, 'MM squared', RANDOM], full)}. Loss beyond it:",
             headline=True,
         )
     elif mhe and "MM squared" in rows:

@@ -44,7 +44,22 @@ class Experiment:
         if seed not in self._features:
             chosen = {key: self.results[key] for key in ("channels", "epochs", "batch", "lr")}
             self._features[seed] = backbone(self.images, **chosen, seed=seed, cache=self.cache)
+            self._check_backbone(seed, chosen)
         return self._features[seed]
+
+    def _check_backbone(self, seed, chosen):
+        """Heads on two backbones are not comparable, and one that is trained again elsewhere may be another."""
+        about = chosen | {"stage": "backbone", "seed": seed, "px": self.results["px"]}
+        about["images"] = [len(self.images.train), len(self.images.val)]
+        runs = [self.results.implied | run for run in self.results.runs]
+        now = round(self._features[seed][-1], 3)
+        for then in (run["accuracy"] for run in runs if about.items() <= run.items()):
+            if then != now:
+                raise SystemExit(
+                    f"{self.results.name}: expected backbone {seed} of the heads in {self.results.path}, of {then}%, "
+                    f"got one of {now}%; put the folder {self.cache} back as it was, or take the runs of the stages "
+                    "backbone and frozen out of the file, so that all are run again"
+                )
 
     def trained_backbone(self, *, stage, seed, **settings):
         return {"accuracy": round(self.backbone(seed)[-1], 3), "skipped": len(self.images.skipped)}
@@ -80,7 +95,7 @@ class Experiment:
         head = None if row == SOFTMAX else uc.PrototypeHead(self.points(row, d, seed))
         told = {"seed": seed, "channels": channels, "epochs": epochs, "batch": batch, "lr": lr, **points}
         mark = "-".join(f"{key}={value}" for key, value in told.items()).replace(" ", "")
-        train(
+        losses = train(
             network,
             loss_of(head, row),
             self.images.train,
@@ -93,9 +108,9 @@ class Experiment:
             augmented=augmentation(self.images),
             desc=f"{row} {d}",
         )
-        return {
-            "accuracy": round(accuracy(predict(head, outputs(network, self.images.val)), self.images.val_labels), 3)
-        }
+        predicted = predict(head, outputs(network, self.images.val))
+        found = {"accuracy": round(accuracy(predicted, self.images.val_labels), 3)}
+        return found | {"losses": [round(loss, 4) for loss in losses]}
 
 
 def loss_of(head, row):

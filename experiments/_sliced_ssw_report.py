@@ -43,7 +43,8 @@ def differences(tuned):
         rows.append(cells + [Case.of("", gap(row, name, "Sliced")).text("°", 2).strip() for name in others])
     head = ["points", "Sliced, smallest angle", *(f"{name} minus Sliced" for name in others)]
     told = "Each at its best circles and rate, which the first start alone chose for large tables. "
-    told += "Small tables have more starts than others because five had left the claim open. "
+    told += "Small tables have more starts than others because five had left the claim open; those five, which also "
+    told += "chose, are not among them. "
     return [f"{told}Differences with 95 % intervals:", "", *markdown(head, rows)]
 
 

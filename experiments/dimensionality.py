@@ -161,10 +161,10 @@ def report(summary):
     return {
         "claim": "the largest smallest angle grows with the dimension, towards 90° as the largest there can be; the "
         "spherical variance of all methods but Lloyd converges to 1",
-        "got": "best smallest angle, of uniform points, and the bound: "
+        "got": "smallest angle of the best objective (of uniform points; proved bound): "
         + ", ".join(
-            f"{size} dimensions {statistics.fmean(best[size]):.1f}°, {found['uniform']['min_degrees']:.1f}°, "
-            f"{found['bound']:.2f}°"
+            f"{size} dimensions {statistics.fmean(best[size]):.1f}° ({found['uniform']['min_degrees']:.1f}°; "
+            f"{found['bound']:.2f}°)"
             for size, found in sizes.items()
         ),
         "findings": judge(claims(summary, best)),

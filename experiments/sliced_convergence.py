@@ -135,9 +135,9 @@ def report(summary):
     many = max(gradients, key=int)
     return {
         "claim": "the value converges quickly; 1000 circles are more than enough",
-        "got": f"{summary['mean']:.4f} (over all uniform tables {summary['expected']:.4f}), standard error with 1000 "
-        "circles "
-        f"{100 * error['1000']:.1f} %; cosine between gradients of two sets of {many} circles {gradients[many]:.3f}",
+        "got": f"value with all circles {summary['mean']:.4f} (mean over uniform tables {summary['expected']:.4f}), "
+        f"standard error with 1000 circles {100 * error['1000']:.1f} %; cosine between gradients of two sets of {many} "
+        f"circles {gradients[many]:.3f}",
         "findings": judge(claims(summary)),
     }
 

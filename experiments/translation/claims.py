@@ -20,6 +20,18 @@ def gains_over(rows, name, baseline):
     return over(own, other)
 
 
+def tuning_of(tries, names):
+    """How the rates of these rows were chosen. Where the best is the first or last, others may be better."""
+    tried = {name: tries[name] for name in names if name in tries}
+    if not tried:
+        return "One rate each"
+    edges = []
+    for name, own in tried.items():
+        rates, best = {one["table_lr"] for one in own}, min(own, key=lambda one: one["validation_loss"])
+        edges += [name] if best["table_lr"] in (min(rates), max(rates)) else []
+    return f"Tuned by equal numbers of tries, the best rate the first or last of them for {', '.join(edges) or 'none'}"
+
+
 def setting_of(row):
     told = f"{row['data']}, {row['updates']} updates ({row['epochs']:.1f} epochs)"
     return told if row["updates"] >= FULL_UPDATES else f"{told}, not to a plateau"
@@ -49,7 +61,7 @@ def discrete_claims(summary):
     yield Claim(
         "Training on the sphere alone raises BLEU.",
         [Case.of("over Euclidean", gains_over(rows, "spherical", "Euclidean"))],
-        evidence="Both tuned by equal numbers of tries; p of the bootstrap for each start "
+        evidence=f"{tuning_of(summary['tries'], ('Euclidean', 'spherical'))}; p of the bootstrap for each start "
         + ", ".join(f"{p:.3f}" for p in spherical["p_values"])
         + ".",
         headline=True,
@@ -58,7 +70,7 @@ def discrete_claims(summary):
     yield Claim(
         "Dispersion further improves BLEU.",
         [Case.of(name, gains_over(rows, name, "spherical")) for name in rows if REGULARISED in name],
-        evidence="Gain over the sphere alone:",
+        evidence=f"{tuning_of(summary['tries'], rows)}. Gain over the sphere alone:",
         headline=True,
         **judged,
     )

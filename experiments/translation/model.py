@@ -24,12 +24,19 @@ class Attention(nn.Module):
         return self._split(keys), self._split(values)
 
     def forward(self, x, keys, values, *, mask=None, causal=False):
-        query = self._split(self.query(x))
-        found = scaled_dot_product_attention(query, keys, values, attn_mask=mask, is_causal=causal)
+        found = attention(self._split(self.query(x)), keys, values, attn_mask=mask, is_causal=causal)
         return self.output(found.transpose(1, 2).flatten(2))
 
     def _split(self, x):
         return x.unflatten(-1, (self.heads, -1)).transpose(1, 2)  # (b, heads, t, d / heads)
+
+
+def attention(query, keys, values, **choices):
+    """In float32 on a CPU: in bfloat16 torch's loop for short sentences takes longer than all else in a layer."""
+    if query.device.type != "cpu":
+        return scaled_dot_product_attention(query, keys, values, **choices)
+    with torch.autocast("cpu", enabled=False):
+        return scaled_dot_product_attention(query.float(), keys.float(), values.float(), **choices)
 
 
 class Layer(nn.Module):

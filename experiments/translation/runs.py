@@ -23,6 +23,8 @@ CONTINUOUS_ONLY, DISCRETE_ONLY = ("continuous_loss", "offline_epochs", "offline_
 JUDGED_ONLY = ("beam", "watch", "validations")
 # A pilot keeps its last weights: what it is compared by is the loss, after as many updates in every row.
 PILOT = {"validations": 1}
+# What a setting does not name, since it was so when there was no choice.
+IMPLIED = {"precision": "float32"}
 
 
 class Workshop:
@@ -53,7 +55,9 @@ class Workshop:
             *(JUDGED_ONLY if pilot else ()),
         }
         setting = {
-            name: value for name, value in self.setting.as_dict().items() if name not in without and value is not None
+            name: value
+            for name, value in self.setting.as_dict().items()
+            if name not in without and value is not None and IMPLIED.get(name) != value
         }
         run = {"row": row, "seed": seed, **trial, "updates": updates, "pilot": pilot, **self.common, "setting": setting}
         judge = self.results["comet"]

@@ -28,6 +28,8 @@ class Setting:
     """The part of all updates until the rates are at their height; then they fall."""
     schedule: str = "linear"
     """How: "linear" to zero, or "inverse_sqrt" of the number of the update."""
+    precision: str = "float32"
+    """Of the matrix products of a training: "float32" or "bfloat16". Weights and losses are float32 in both."""
     clip: float = 1.0
     """The largest norm of the translation loss's gradient; the regulariser's is added after."""
     validations: int = 1
@@ -40,7 +42,11 @@ class Setting:
     """When the table is looked at, as parts of the training: the paper's steps of 50,000, the first and the last."""
 
     def __post_init__(self):
-        for name, choices in (("continuous_loss", ("cosine", "vmf")), ("schedule", ("linear", "inverse_sqrt"))):
+        for name, choices in (
+            ("continuous_loss", ("cosine", "vmf")),
+            ("schedule", ("linear", "inverse_sqrt")),
+            ("precision", ("float32", "bfloat16")),
+        ):
             if getattr(self, name) not in choices:
                 raise ValueError(f"expected {name} to be {' or '.join(choices)}, got {getattr(self, name)!r}")
         for name in ("d", "layers", "heads", "feed_forward", "batch_tokens", "accumulate", "validations", "beam"):

@@ -21,10 +21,10 @@ __all__ = ["FULL", "QUICK", "main", "report"]
 # Rate of the table and weight of the regulariser. The first is the untuned one, at the rate of all other weights.
 TRIES = {
     "Euclidean": [[2e-3, 0], [5e-3, 0], [1e-2, 0], [2e-2, 0], [5e-2, 0]],
-    "spherical": [[2e-3, 0], [1e-2, 0], [2e-2, 0], [5e-2, 0], [1e-1, 0]],
-    "spherical + MHE": [[2e-3, 1], [2e-2, 1], [5e-2, 1], [1e-1, 1], [2e-2, 10]],
-    "spherical + Lloyd": [[2e-3, 0.1], [2e-2, 0.1], [5e-2, 0.1], [1e-1, 0.1], [2e-2, 1]],
-    "spherical + Sliced": [[2e-3, 1e-4], [2e-2, 1e-4], [5e-2, 1e-4], [1e-1, 1e-4], [2e-2, 1e-3]],
+    "spherical": [[2e-3, 0], [2e-2, 0], [5e-2, 0], [1e-1, 0], [2e-1, 0]],
+    "spherical + MHE": [[2e-3, 1], [5e-2, 1], [1e-1, 1], [2e-1, 1], [1e-1, 10]],
+    "spherical + Lloyd": [[2e-3, 0.1], [5e-2, 0.1], [1e-1, 0.1], [2e-1, 0.1], [1e-1, 1]],
+    "spherical + Sliced": [[2e-3, 1e-4], [5e-2, 1e-4], [1e-1, 1e-4], [2e-1, 1e-4], [1e-1, 1e-3]],
 }
 FULL = {
     "data": "multi30k",
@@ -44,7 +44,7 @@ FULL = {
     "bootstrap": 1000,
     "comet": None,
     "tensorboard": False,
-    **Setting().as_dict(),
+    **Setting(precision="bfloat16").as_dict(),
 }
 QUICK = {
     "data": "generated",
@@ -68,6 +68,7 @@ QUICK = {
     "lr": 1e-2,
     "beam": 2,
     "watch": [0.0, 0.5, 1.0],
+    "precision": "float32",
 }
 PILOT_SEED = 1000  # none of the rows'
 

@@ -104,7 +104,7 @@ class Training:
         with torch.random.fork_rng():
             torch.manual_seed(generator(self.seed, 5, self.update).initial_seed())
             for batch in batches:
-                with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+                with torch.autocast(self.device.type, torch.bfloat16, enabled=setting.precision == "bfloat16"):
                     part = (
                         loss_of(model, batch, smoothing=setting.smoothing, continuous_loss=setting.continuous_loss)
                         / tokens

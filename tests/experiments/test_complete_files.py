@@ -96,8 +96,11 @@ def test_the_numbers_of_starts_of_all_rows_are_told():
 
 
 def sliced_run(*, objectives, lrs, n, seed, again, **_):
-    """The root is better by a degree for few points; Sliced with other circles by as much, or worse by it."""
-    ahead = {name: 1.0 if name == "SSW root" and n == 100 else 0.0 for name in objectives}
+    """The root is better by a degree for few points, but not from the starts that choose rates; Sliced with other
+    circles is better by as much, or worse by it.
+    """
+    gained = 1.0 if seed >= 5 else -3.0
+    ahead = {name: gained if name == "SSW root" and n == 100 else 0.0 for name in objectives}
     apart = again * (-1) ** seed * (1 + seed / 100)
     return [
         {"min_degrees": 30.0 + ahead[name] + apart + seed * (1 + lr) / 1000 - abs(lr - 0.005), "variance": 1.0}
@@ -118,11 +121,11 @@ def test_sliced_against_ssw(complete, points):
     assert verdict(findings, "That gain is the root's") == "new"
     assert verdict(findings, "two runs of Sliced") == "new"
     counts = {size: len(row["Sliced again"]["values"]) for size, row in summary["tuned"].items()}
-    assert {size for size, count in counts.items() if count == 40} == {
+    assert {size for size, count in counts.items() if count == 35} == {
         f"{n} in {d}" for n in points for d in (3, 16, 64, 512) if n * d <= 10_000
     }
-    assert set(counts.values()) == {5, 40}
-    assert "5 to 40 starts" in importlib.import_module("sliced_ssw").report(summary)["got"]
+    assert set(counts.values()) == {5, 35}
+    assert "5 to 35 starts" in importlib.import_module("sliced_ssw").report(summary)["got"]
     left, _ = figures[0].axes
     labels = left.get_legend_handles_labels()[1]
     assert labels == [f"{name}, n = {n:,}" for n in points for name in ("SSW", "SSW root", "Sliced again")]

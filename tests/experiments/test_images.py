@@ -220,9 +220,9 @@ def run(checkpoint, weights, killed_at):
         return F.cross_entropy(outputs, labels)
 
     network = seeded(0, lambda: resnet(images.train, [4, 8], 4))
-    train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0,
-          augmented=augmentation(images), checkpoint=checkpoint)
-    torch.save(network.state_dict(), weights)
+    losses = train(network, loss, images.train, images.train_labels, epochs=4, batch=8, lr=0.1, seed=0,
+                   augmented=augmentation(images), checkpoint=checkpoint)
+    torch.save(dict(network.state_dict(), losses=torch.tensor(losses)), weights)
     print(steps, flush=True)
 
 for setting in ((None, "whole.pt", 0), ("state.pt", "killed.pt", 21), ("state.pt", "continued.pt", 0)):

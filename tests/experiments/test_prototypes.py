@@ -106,6 +106,23 @@ def test_two_settings_share_no_checkpoint(trained, changed):
         assert trained("backbone", **changed) != trained("backbone")
 
 
+def test_heads_on_another_backbone_are_refused(experiment, monkeypatch):
+    """A backbone that was trained again, and is another, would be compared with the heads on the first one."""
+    runs = module("_prototype_runs")
+    network = {"channels": [32, 64, 128], "epochs": 20, "batch": 32, "lr": 0.05, "px": 32}
+    results = experiment().results
+    results.runs = [network | {"stage": "backbone", "seed": seed, "accuracy": 27.3} for seed in range(2)]
+    monkeypatch.setattr(
+        runs, "images", lambda *_, **__: SimpleNamespace(train=[0] * 20_000, val=[0] * 5_000, classes=2)
+    )
+    made = {0: 27.3, 1: 27.28, 2: 20.0}
+    monkeypatch.setattr(runs, "backbone", lambda *_, seed, **__: (None, None, made[seed] + 1e-5))
+    one = runs.Experiment(results, "tiny", None)
+    assert [round(one.backbone(seed)[-1], 2) for seed in (0, 2)] == [27.3, 20.0]
+    with pytest.raises(SystemExit, match=r"expected backbone 1 of the heads .* of 27\.3%, got one of 27\.28%"):
+        one.backbone(1)
+
+
 def test_processes_do_not_make_the_same_twice(tmp_path, monkeypatch):
     """Four runs at once that need the same prototypes and the same features: each is made by one, and read by all."""
     common, sets, network = (module(name) for name in ("_common", "_prototype_sets", "_network"))

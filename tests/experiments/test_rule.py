@@ -185,7 +185,7 @@ def test_a_reduced_setting_is_named_in_its_verdicts(rule):
         if "steps" in data["reduced"]:
             found = importlib.import_module(name).report(data["summary"])["findings"]
             settled = [one for one in found if one["verdict"] in ("confirmed", "refuted")]
-            assert all("Setting, ours" in one["evidence"] for one in settled), name
+            assert all("Our setting: " in one["evidence"] for one in settled), name
     assert table.RULE is rule.RULE
 
 

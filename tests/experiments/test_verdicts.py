@@ -210,6 +210,8 @@ def test_the_evidence_has_the_numbers():
     assert "100: +2.00 ± 0.0" in judged("also classifies better", accuracy={(MM, 100): 22})[1]
     assert "50: 0.98; 100: 0.98; 200: 0.98" in judged(PREDICTS, slope=50.0)[1]
     assert "none was in this dimension" in judged("MHE degrades", end_dimensions=[50])[1]
+    told = judged("MHE degrades", end={(RBF, 200): 18})[1]
+    assert told.startswith("Accuracy MHE RBF 18.15 ± 0.07, MM squared 20.15 ± 0.07, random 20.15 ± 0.07. Loss")
     right = {"angle": {CODE: 1.5708, ORDERED: 1.5708}}
     assert "cross-polytope" in judged("in which order", **right)[1]
     assert "cross-polytope" not in judged("in which order", angle={CODE: 1.4, ORDERED: 1.4})[1]

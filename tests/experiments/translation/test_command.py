@@ -166,7 +166,7 @@ def test_rates_are_tried_as_far_up_in_every_row_on_the_sphere():
 
     assert {row: len(tries) for row, tries in TRIES.items()} == dict.fromkeys(TRIES, 5)
     highest = {row: max(rate for rate, _ in tries) for row, tries in TRIES.items()}
-    assert highest == {row: 5e-2 if row == "Euclidean" else 1e-1 for row in TRIES}
+    assert highest == {row: 5e-2 if row == "Euclidean" else 2e-1 for row in TRIES}
 
 
 def test_the_try_with_the_lowest_validation_loss_is_taken():
@@ -175,6 +175,21 @@ def test_the_try_with_the_lowest_validation_loss_is_taken():
     tries = {"Euclidean": ["a", "b", "c"], "spherical": ["d"]}
     pilots = {"Euclidean": [{"validation_loss": loss} for loss in (3.0, 1.5, 2.0)]}
     assert best_tries(tries, pilots) == {"Euclidean": "b", "spherical": "d"}
+
+
+def test_rows_that_are_best_at_the_first_or_last_rate_are_named():
+    """One rate may be tried with several weights."""
+    from translation.claims import tuning_of
+
+    losses = {
+        "inside": [(0.1, 3.0), (0.2, 1.0), (0.2, 5.0), (0.3, 2.0)],
+        "first": [(0.1, 1.0), (0.2, 2.0)],
+        "last": [(0.1, 2.0), (0.2, 1.0)],
+    }
+    tries = {row: [{"table_lr": rate, "validation_loss": loss} for rate, loss in own] for row, own in losses.items()}
+    assert tuning_of(tries, losses).endswith("the first or last of them for first, last")
+    assert tuning_of(tries, ["inside"]).endswith("the first or last of them for none")
+    assert tuning_of({}, losses) == "One rate each"
 
 
 def test_scores_carry_their_signature():
@@ -246,6 +261,21 @@ def test_a_pilots_record_is_a_function_of_its_key(tmp_path):
         records.append(workshop.run(asked[-1]))
     assert asked[0] == asked[1]
     assert records[0] == records[1]
+
+
+def test_a_run_in_float32_has_the_key_that_it_had_before_there_was_a_choice(tmp_path):
+    from _common import Results
+    from translation.runs import Workshop
+    from translation.table import FULL, QUICK
+
+    trial = {"lr": 1e-2, "table_lr": 5e-2, "weight": 0}
+    named = {}
+    for precision in ("float32", "bfloat16"):
+        options = ["--quick", "--output", str(tmp_path), "--precision", f'"{precision}"']
+        workshop = Workshop(Results("translation", "", options, full=FULL, quick=QUICK))
+        named[precision] = workshop.asked("spherical", 0, trial, updates=6)["setting"]
+    assert "precision" not in named["float32"]
+    assert named["bfloat16"] == named["float32"] | {"precision": "bfloat16"}
 
 
 def test_the_full_tables_have_seeds_enough_for_verdicts():

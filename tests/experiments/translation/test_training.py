@@ -77,6 +77,18 @@ def test_both_tables_start_in_the_same_directions(training):
     assert flat.norm(dim=1).std() > 0.05
 
 
+def test_products_in_bfloat16_are_those_of_float32_to_two_digits(training):
+    """The loss of the first updates; weights, table and gradients stay in float32."""
+    both = [training("spherical + Sliced", precision=precision) for precision in ("float32", "bfloat16")]
+    plain, half = [[one.step() for _ in range(4)] for one in both]
+    assert plain != half
+    assert half == pytest.approx(plain, rel=0.01)
+    for one in both:
+        assert {p.dtype for p in one.model.parameters()} == {p.grad.dtype for p in one.model.parameters()}
+        assert {p.dtype for p in one.model.parameters()} == {torch.float32}
+        assert_close(one.model.table.norm(dim=1), torch.ones(len(one.model.table)))
+
+
 def test_only_the_sphere_keeps_its_table_on_it(training):
     flat, round_ = training("Euclidean").run().model.table, training("spherical").run().model.table
     assert_close(round_.norm(dim=1), torch.ones(len(round_)))
