@@ -19,6 +19,7 @@ from unclump.codes.search.moves import move
 from unclump.codes.search.orbit_moves import promising_orbits
 from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.overlap_walk import reduce_overlap
+from unclump.codes.search.permuted import PermutedStarts
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import QUICK_KINDS, make_start
@@ -38,6 +39,7 @@ _MANY_DIMENSIONS, _TOO_MANY_FOR_ORBITS = 5, 10
 _KINDS_IN_MANY = ("random", "permuted", "permuted", "antipodal", "permuted")
 _SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (2.0, 200, 1e-5), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
+_AFTER_MOVE_IN_MANY = ((8.0, 60, 1e-3), (16.0, 60, 1e-3), (32.0, 60, 1e-3), (64.0, 60, 1e-3))  # softer: they go farther
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 _SCREENING = (4 * _SHARPEST, 64 * _SHARPEST, 80, 1e-3)
@@ -82,10 +84,10 @@ class CodeSearch:
             report(best.score)
         self.settle(best, patience, generator, flag)
         report(best.score)
-        idle = 0
+        schedules, idle = _AFTER_MOVE if self.d < _TOO_MANY_FOR_ORBITS else _AFTER_MOVE_IN_MANY, 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             trial = Candidate(move(best.points, generator), 0.0)
-            is_better = self.follow(trial, best, _AFTER_MOVE[best.hops % len(_AFTER_MOVE)], flag)
+            is_better = self.follow(trial, best, schedules[best.hops % len(schedules)], flag)
             best.hops += 1
             idle += 1
             if is_better:
@@ -112,10 +114,11 @@ class CodeSearch:
             kinds = (self.init,)
         count = starts_in_many_dimensions(self.n, self.d) if in_many else effort(self.n, self.d, number).starts
         trials: list[Candidate] = []
+        permuted = PermutedStarts(self.n, self.d, generator)
         for index in range(count):
             turn = index + number * count
             kind, schedule = kinds[turn % len(kinds)], schedules[turn // len(kinds) % len(schedules)]
-            trials.append(self.start(kind, schedule, generator, flag))
+            trials.append(self.start(kind, schedule, generator, flag, permuted))
             if flag[0]:
                 break
         best = self._best_sharpened(trials, flag)
@@ -143,16 +146,30 @@ class CodeSearch:
         """Whether a restart has most of its work in starts; up to nine dimensions these alternate with long walks."""
         return self.d >= _MANY_DIMENSIONS and (number % 3 == 0 or self.d >= _TOO_MANY_FOR_ORBITS)
 
-    def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it."""
+    def start(
+        self,
+        kind: str,
+        schedule: Schedule,
+        generator: np.random.Generator,
+        flag: Flag,
+        permuted: PermutedStarts | None = None,
+    ) -> Candidate:
+        """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it.
+
+        `permuted` draws again from the groups that have led to the best of its starts.
+        """
         softest, iterations, tolerance = schedule
         if kind == "symmetric":
             orbits = random_orbits(self.n, self.d, generator)
             anneal_orbits(orbits, softest, _SHARPEST, iterations, tolerance, estimate_spacing(self.n, self.d), flag)
             code, schedule = Candidate(orbits.points, 0.0), _AFTER_ORBITS
+        elif kind == "permuted" and permuted is not None:
+            code = Candidate(permuted.draw(), 0.0)
         else:
             code = Candidate(make_start(self.n, self.d, kind, generator), 0.0)
         self._anneal(code, schedule, flag)
+        if kind == "permuted" and permuted is not None:
+            permuted.note(code.score)
         return code
 
     def follow(self, trial: Candidate, best: Candidate, schedule: Schedule, flag: Flag) -> bool:
