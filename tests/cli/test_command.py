@@ -61,7 +61,7 @@ def test_a_search_without_a_terminal_says_that_it_searches(options, said, monkey
     [
         (
             ["7", "9", "--restarts", "1"],
-            "not used: --restarts, since this code has a closed form; --fresh searches anyway\n",
+            "not used: --restarts, since this code has a closed form; --fresh searches\n",
         ),
         (["24", "3", "--time-limit", "9", "--init", "random"], "not used: --time-limit, --init, since"),
         (["6", "3", "--lines", "--restarts", "1"], "not used: --restarts, since"),

@@ -1,5 +1,6 @@
 """Starts that a group of permutations leaves as they are."""
 
+import itertools
 import math
 
 import numpy as np
@@ -98,9 +99,8 @@ def test_a_start_is_permuted_by_isometries(kind, monkeypatch):
         return groups[-1]
 
     monkeypatch.setattr("unclump.codes.search.permuted.random_permutations", remember)
-    monkeypatch.setattr(
-        "unclump.codes.search.permuted.random_actions", lambda n, generator: map(remember, [n], [generator])
-    )
+    actions = (remember(24, np.random.default_rng(seed)) for seed in itertools.count())
+    monkeypatch.setattr("unclump.codes.search.permuted.random_actions", lambda n, generator: actions)
     for seed in range(20):
         x = PermutedStarts(24, 7, np.random.default_rng(seed)).draw()
         assert x.shape == (24, 7)
