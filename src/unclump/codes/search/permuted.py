@@ -79,11 +79,13 @@ class PermutedStarts:
         if len(self._kept) == _KEPT and self.generator.random() < 0.5:
             group = min(self._kept, key=lambda kept: kept.draws)
         else:
-            is_regular = self.generator.random() < 0.5
-            permutations = random_permutations(self.n, self.generator) if is_regular else next(self._actions)
-            group = _Group(_orbits_of_pairs(self.n, permutations))
+            group = _Group(_orbits_of_pairs(self.n, self.random_permutations()))
         group.draws += 1
         return group
+
+    def random_permutations(self) -> list[Permutation]:
+        """Generators of a random group, which acts regularly on parts of the points, or in orbits of several kinds."""
+        return random_permutations(self.n, self.generator) if self.generator.random() < 0.5 else next(self._actions)
 
 
 def _in_subspace(orbit: Int[np.ndarray, "n n"], d: int, generator: np.random.Generator) -> Points | None:
