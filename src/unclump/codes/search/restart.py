@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unclump.codes.search.effort import MANY_DIMENSIONS, effort, polish_cost, starts_in_many_dimensions
+from unclump.codes.search.effort import SOFT_MOVES_FROM, effort, polish_cost, starts_in_many_dimensions
 from unclump.codes.search.loops import (
     Flag,
     Points,
@@ -35,11 +35,11 @@ _SHARPEST = 2048.0  # the last p, at which only nearly active pairs count
 # No schedule is best for all sizes, so several alternate. In many dimensions the best codes have a soft energy near the
 # least: many starts by slower schedules find them. There, moves of orbits take too long in the end.
 _SCHEDULES = ((4.0, 50, 1e-3), (4.0, 100, 1e-4), (32.0, 50, 1e-3), (8.0, 100, 1e-4))
-_SEVERAL_DIMENSIONS = 5
+_MANY_DIMENSIONS, _TOO_MANY_FOR_ORBITS = 5, 10
 _KINDS_IN_MANY = ("random", "permuted", "permuted", "antipodal", "permuted")
 _SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (2.0, 200, 1e-5), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
-_AFTER_MOVE_IN_MANY = ((8.0, 60, 1e-3), (16.0, 60, 1e-3), (32.0, 60, 1e-3), (64.0, 60, 1e-3))  # softer: they go farther
+_SOFT_MOVES = ((8.0, 60, 1e-3), (16.0, 60, 1e-3), (32.0, 60, 1e-3), (64.0, 60, 1e-3))  # softer: they go farther
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 _SCREENING = (4 * _SHARPEST, 64 * _SHARPEST, 80, 1e-3)
@@ -72,7 +72,7 @@ class CodeSearch:
     def __call__(self, number: int, flag: Flag, report: Report) -> Candidate:
         """Run restart `number`; the flag stops it early with the best so far."""
         generator = np.random.default_rng([self.seed, number])
-        if self.init is None and number % 3 == 2 and self.d < MANY_DIMENSIONS:
+        if self.init is None and number % 3 == 2 and self.d < _TOO_MANY_FOR_ORBITS:
             best = self._best_symmetric(number, generator, flag, report)
         else:
             best = self._best_start(number, generator, flag)
@@ -84,7 +84,7 @@ class CodeSearch:
             report(best.score)
         self.settle(best, patience, generator, flag)
         report(best.score)
-        schedules, idle = _AFTER_MOVE if self.d < MANY_DIMENSIONS else _AFTER_MOVE_IN_MANY, 0
+        schedules, idle = _AFTER_MOVE if self.d < SOFT_MOVES_FROM else _SOFT_MOVES, 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             trial = Candidate(move(best.points, generator), 0.0)
             is_better = self.follow(trial, best, schedules[best.hops % len(schedules)], flag)
@@ -144,7 +144,7 @@ class CodeSearch:
 
     def _takes_many_starts(self, number: int) -> bool:
         """Whether a restart has most of its work in starts; up to nine dimensions these alternate with long walks."""
-        return self.d >= _SEVERAL_DIMENSIONS and (number % 3 == 0 or self.d >= MANY_DIMENSIONS)
+        return self.d >= _MANY_DIMENSIONS and (number % 3 == 0 or self.d >= _TOO_MANY_FOR_ORBITS)
 
     def start(
         self,
