@@ -45,7 +45,9 @@ _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 _SCREENING = (4 * _SHARPEST, 64 * _SHARPEST, 80, 1e-3)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 100, 4
-_MARGINS = (3e-3, 3e-6)  # of a polish that may move on to a better code nearby, and of one that stays
+# Of polishes, from one that may move on to a better code nearby to one that stays: where many points are loose, one may
+# come to rest early, and the next goes on.
+_MARGINS = (3e-3, 3e-4, 3e-5, 3e-6)
 _WORTH_POLISHING = 0.997  # of the best angle: polishing gains less than the rest
 _SCREENED = 0.9999  # of the best angle, where a sharper anneal precedes the polish, which then gains little
 _STARTS_PER_SCREENING = 32  # for every so many starts, one more is annealed more sharply; below, none
@@ -96,7 +98,7 @@ class CodeSearch:
                 report(best.score)
         if self._polish_cost() < (_BRIEF if flag[0] else _AFFORDABLE):
             # When time is up, run a single round, which is not stopped early.
-            self._polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
+            self.polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
             report(best.score)
         return best
 
@@ -251,11 +253,12 @@ class CodeSearch:
     def improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
         if self._polish_cost() < CHEAP:
-            self._polish(code, flag, rounds)
+            self.polish(code, flag, rounds)
         else:
             self._sharpen(code, _SHARPER, flag)
 
-    def _polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
+    def polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
+        """Polish until a round gains nothing."""
         square = smallest_squared_chord(code.points)
         for _ in range(rounds):
             last = square
