@@ -265,14 +265,18 @@ def code_moves():
     found = read("code_moves")
     sizes = list(found["rows"]["all moves"])
     rows = [
-        [name.replace("_", " "), *("0" if row[size] > -1e-8 else f"{row[size]:.1e}" for size in sizes)]
+        [name.replace("_", " "), *("0" if abs(row[size]) < 1e-8 else f"{row[size]:+.1e}" for size in sizes)]
         for name, row in found["rows"].items()
     ]
     return f"""## What each part of the search finds
 
 `python benchmarks/code_moves.py --seconds {found["seconds"]:g}`: each part alone, and all moves but one, for that
-many seconds of processor time. A cell is the best angle minus the catalogue's, in degrees, and 0 where they are equal.
-Moves start from the best of eight random starts, and restart after a hundred moves without a gain. *Orbits* moves
+many seconds of processor time. A cell is the best angle minus the catalogue's, in degrees: 0 where they are equal, and
+positive where the catalogue had no code as good.
+Permuted starts have the symmetry of a random group; *best groups again* draws half of them from the groups that led to
+the best codes so far, and *those without actions* have no orbits with stabilisers.
+Moves start from the best of eight random starts, and restart after a hundred moves without a gain; *softer* anneals
+start at a sharpness of 16 instead of 64. *Orbits* moves
 orbits within the symmetry of a random group, *overlap* is a walk that reduces the overlap, and *variants* searches the
 variants of the best start, or of the code that the moves or the walk end at. Each row is one run: a difference between
 two rows may be chance.

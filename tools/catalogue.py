@@ -4,6 +4,7 @@
     python tools/catalogue.py 3:4-50 --lines --restarts 12 --first-round 1
     python tools/catalogue.py 8:17-64 11:96 11:128 --words --time-limit 60
     python tools/catalogue.py 8:17-64 9:19-64 --sections
+    python tools/catalogue.py 3:15-200 16:36-64 --polish
     python tools/catalogue.py --merge ../elsewhere/src/unclump/codes/catalogue
 
 Each argument is a dimension and a range of sizes. A round visits every size once, those without an entry first, for the
@@ -15,9 +16,9 @@ at any time. After every round a code that is worse than the one with a point mo
 and one that is worse than a code in fewer dimensions, with or without points on the other axes, by that. Codes in
 closed form need no entry. With --restarts a visit is a search from scratch with as many restarts instead, on any
 machine the same. With --words a round searches every dimension for the given time among the words of coding theory;
-with --sections, it takes the sections of all codes in a dimension more. With --lines, all of this but words and
-sections for lines through the origin. With --merge, whatever is better in another folder is taken over, after its angle
-has been computed from its coordinates.
+with --sections, it takes the sections of all codes in a dimension more; with --polish, it only polishes what is there.
+With --lines, all of this but words, sections and polishes for lines through the origin. With --merge, whatever is
+better in another folder is taken over, after its angle has been computed from its coordinates.
 """
 
 import argparse
@@ -36,6 +37,8 @@ from unclump.codes.bounds.upper_bound import best_bound, best_line_bound
 from unclump.codes.code import search
 from unclump.codes.constructions.exact import exact_code
 from unclump.codes.constructions.lines import exact_lines
+from unclump.codes.search.pool import Candidate
+from unclump.codes.search.restart import CodeSearch
 from unclump.codes.search.sections import sections
 from unclump.codes.search.solver import solve
 from unclump.codes.search.words import cosines, spaces, union_of_orbits
@@ -44,6 +47,7 @@ from unclump.dispersion.placing import place
 _ALMOST = 0.95  # of a size: so many points are a start for it
 _LARGEST_SECTIONED = 600  # points
 _AXES = 5  # dimensions in which a code may consist of axes, orthogonal to the rest
+_POLISHES = 20  # rounds, at most
 _GAIN = 1e-8  # degrees that make another visit worth its time
 
 
@@ -53,6 +57,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--lines", action="store_true", help="lines through the origin instead of points")
     parser.add_argument("--words", action="store_true", help="search among words, dimension by dimension")
     parser.add_argument("--sections", action="store_true", help="take sections of the codes in a dimension more")
+    parser.add_argument("--polish", action="store_true", help="only polish the codes that are there")
     parser.add_argument("--merge", type=Path, metavar="FOLDER", help="take over what is better in another catalogue")
     parser.add_argument(
         "--time-limit", type=float, default=20.0, help="seconds for a visit, or for a dimension's words"
@@ -66,8 +71,8 @@ def make_parser() -> argparse.ArgumentParser:
 def main() -> None:
     parser = make_parser()
     chosen = parser.parse_args()
-    if bool(chosen.sizes) == bool(chosen.merge) or chosen.words + chosen.sections + chosen.lines > 1:
-        parser.error("expected sizes or --merge, and one of --words, --sections and --lines")
+    if bool(chosen.sizes) == bool(chosen.merge) or chosen.words + chosen.sections + chosen.polish + chosen.lines > 1:
+        parser.error("expected sizes or --merge, and one of --words, --sections, --polish and --lines")
     codes = Codes(antipodal=chosen.lines)
     if chosen.merge:
         codes.merge(chosen.merge)
@@ -80,11 +85,7 @@ def main() -> None:
             elif chosen.sections:
                 codes.search_sections(d, of_dimension, number)
         for d, n in sorted([] if chosen.words or chosen.sections else sizes, key=lambda size: codes.is_shipped(*size)):
-            if chosen.restarts is None:
-                codes.visit_while_better(n, d, number, chosen.time_limit)
-            else:
-                points = codes.solve(n, d, seed=number, restarts=chosen.restarts)
-                codes.keep(points, number, codes.fresh(n, d, f"--seed {number} --restarts {chosen.restarts}"))
+            codes.search_again(n, d, number, chosen)
         for d in sorted({d for d, _ in sizes}):
             of_dimension = sorted(n for dimension, n in sizes if dimension == d)
             for n in of_dimension:
@@ -123,6 +124,16 @@ class Codes:
 
     def solve(self, n: int, d: int, **options: Any) -> np.ndarray:
         return solve(n, d, target=self.bound(n, d).angle, antipodal=self.antipodal, **options).points
+
+    def search_again(self, n: int, d: int, number: int, chosen: argparse.Namespace) -> None:
+        """One visit of a round."""
+        if chosen.polish:
+            self.polish(n, d)
+        elif chosen.restarts is None:
+            self.visit_while_better(n, d, number, chosen.time_limit)
+        else:
+            points = self.solve(n, d, seed=number, restarts=chosen.restarts)
+            self.keep(points, number, self.fresh(n, d, f"--seed {number} --restarts {chosen.restarts}"))
 
     def visit_while_better(self, n: int, d: int, seed: int, seconds: float) -> None:
         """Where one visit improves a code, the entry was weak, and another is likely to."""
@@ -192,6 +203,15 @@ class Codes:
                     start = points[generator.permutation(len(points))[:n]]
                     moved = self.solve(n, d, init=start, restarts=1, seed=seed, time_limit=1.0)
                     self.keep(moved, seed, self.visited(n, d, f"--sections --first-round {seed}"))
+
+    def polish(self, n: int, d: int) -> None:
+        """Polish the code that is there; those of many loose points gain by further rounds."""
+        entry = self.read(n, d)
+        if entry is not None:
+            code = Candidate(entry.points, entry.record.angle)
+            CodeSearch(n, d, 0, None, math.inf).polish(code, np.zeros(1, np.uint8), _POLISHES)
+            if code.score > entry.record.angle + 1e-13:
+                self.keep(code.points, entry.record.seed, self.visited(n, d, "--polish"))
 
     def merge(self, folder: Path) -> None:
         """Take over what is better in another folder, with its record."""

@@ -60,6 +60,26 @@ def test_a_search_without_a_terminal_says_that_it_searches(options, said, monkey
     assert capsys.readouterr().err.startswith(said) if said else capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["7", "9", "--restarts", "1"],
+            "not used: --restarts, since this code has a closed form; --fresh searches\n",
+        ),
+        (["24", "3", "--time-limit", "9", "--init", "random"], "not used: --time-limit, --init, since"),
+        (["6", "3", "--lines", "--restarts", "1"], "not used: --restarts, since"),
+        (["6", "3", "--restarts", "1", "--quiet"], ""),
+        (["6", "3", "--restarts", "1", "--fresh"], ""),
+        (["6", "3", "--restarts", "1", "--thomson"], ""),
+        (["6", "3"], ""),
+    ],
+)
+def test_options_without_effect_on_a_closed_form_are_named(arguments, said, capsys):
+    assert main(["code", *arguments]) == 0
+    assert capsys.readouterr().err.startswith(said) if said else capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("suffix", READERS)
 def test_points_are_written_with_all_their_digits(suffix, tmp_path, capsys):
     path = tmp_path / f"code.{suffix}"

@@ -10,8 +10,10 @@ import pytest
 
 from unclump.codes import catalogue, spherical_code
 from unclump.codes.catalogue import CatalogueError, Record
+from unclump.codes.constructions.exact import _CODES as EXACT
 from unclump.codes.constructions.exact import exact_code
 from unclump.codes.constructions.lines import exact_lines
+from unclump.codes.search.sections import sections
 from unclump.codes.verify import minimal_angle
 
 
@@ -164,6 +166,42 @@ def test_points_in_more_dimensions_are_not_closer(d):
     lower = catalogue.read_index(catalogue.SHIPPED / f"{d - 1}.zip")
     records = catalogue.read_index(catalogue.SHIPPED / f"{d}.zip")
     assert [n for n in lower if n in records and lower[n].angle > records[n].angle + 1e-12] == []
+
+
+@pytest.fixture(scope="module")
+def known_angles():
+    """The best angle by the number of points, for every dimension: of closed forms, and of the catalogue."""
+    known = {1: {2: math.pi}}
+    for d in range(2, 25):
+        exact = {n: exact_code(n, d) for n in range(2, 601)}
+        known[d] = {n: math.acos(max(-1.0, code.cosine)) for n, code in exact.items() if code is not None}
+        records = catalogue.read_index(catalogue.SHIPPED / f"{d}.zip")
+        known[d] |= {n: record.angle for n, record in records.items() if n not in known[d]}
+    return known
+
+
+@pytest.mark.parametrize("d", range(3, 25))
+def test_no_code_is_below_part_of_another_in_as_many_dimensions_or_fewer(d, known_angles):
+    others = [(n, angle) for lower in range(2, d + 1) for n, angle in known_angles[lower].items()]
+    for n, angle in known_angles[d].items():
+        assert angle >= max(other for more, other in others if more >= n) - 1e-12, n
+
+
+@pytest.mark.parametrize("d", range(4, 25))
+def test_no_code_is_below_two_others_in_orthogonal_spaces(d, known_angles):
+    for n, angle in known_angles[d].items():
+        for first in range(1, d // 2 + 1):
+            second = known_angles[d - first]
+            sums = [min(one, second[n - k]) for k, one in known_angles[first].items() if n - k in second]
+            assert angle >= min(math.pi / 2, max(sums, default=0.0)) - 1e-12, (n, first)
+
+
+@pytest.mark.parametrize(("n", "d"), [size for size in EXACT if size[0] <= 600 and 4 <= size[1] <= 25])
+def test_no_code_is_below_a_section_of_a_closed_form(n, d, known_angles):
+    for section in sections(exact_code(n, d).points, 2):
+        angle = minimal_angle(section)
+        for k, known in known_angles[d - 1].items():
+            assert k > len(section) or known >= angle - 1e-9, (k, len(section))
 
 
 def test_the_index_is_readable_by_people():

@@ -60,6 +60,8 @@ def run(args: argparse.Namespace) -> None:
     """Find the code, write the requested files, print the summary."""
     _check_arguments(args)
     code = _find(args)
+    if not args.quiet:
+        _say_unused(args)
     folder = _add_to_catalogue(code, args) if args.improve else None
     if args.output is not None:
         _write_points(args.output, code)
@@ -125,6 +127,25 @@ def _check_arguments(args: argparse.Namespace) -> None:
         check_figure_target(args.plot)
 
 
+def _say_unused(args: argparse.Namespace) -> None:
+    """Say which options had no effect, since the code has a closed form."""
+    from unclump.codes.constructions.exact import exact_code
+    from unclump.codes.constructions.lines import exact_lines
+
+    unused = _options_of_search(args)
+    if not unused or args.fresh or args.improve or args.thomson:
+        return
+    if (exact_lines if args.lines else exact_code)(args.n, args.d) is not None:
+        names = ", ".join(option for option, _ in unused)
+        print(f"not used: {names}, since this code has a closed form; --fresh searches", file=sys.stderr)
+
+
+def _options_of_search(args: argparse.Namespace) -> list[tuple[str, object]]:
+    """The options that were given of those that bound or start a search, with their values."""
+    given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in ("restarts", "time_limit", "init")]
+    return [(option, value) for option, value in given if value is not None]
+
+
 def _check_output(path: Path) -> None:
     """Raise if the points cannot be written."""
     if path.suffix not in _FORMATS:
@@ -156,11 +177,7 @@ def _add_to_catalogue(code: "Code", args: argparse.Namespace) -> Path | str:
     known = catalogue.look_up(n, d, antipodal=args.lines)
     if known is not None and known.record.angle >= code.min_angle:
         return ""
-    budget = "".join(
-        f" --{name.replace('_', '-')} {value}"
-        for name in ("restarts", "time_limit", "init")
-        if (value := getattr(args, name)) is not None
-    )
+    budget = "".join(f" {option} {value}" for option, value in _options_of_search(args))
     command = f"unclump code {n} {d}{' --lines' if args.lines else ''} --fresh --seed {args.seed}{budget}"
     record = catalogue.Record(code.min_angle, code.upper_bound, code.bound_name, args.seed, command, catalogue.today())
     folder = catalogue.user_folder()

@@ -126,7 +126,8 @@ def spherical_code(
     Returns a code in closed form if one is known, otherwise that of the catalogue. If there is none, it searches, which
     takes seconds to minutes, or longer beyond a thousand points: `time_limit` limits it, and Ctrl-C returns the best so
     far.
-    `restarts`, `time_limit` or `init` search instead of reading the catalogue; only `fresh` also ignores closed forms.
+    `restarts`, `time_limit` or `init` search instead of reading the catalogue. They have no effect where the code has a
+    closed form: only `fresh` ignores that, too.
 
     Args:
         n: Number of directions, at least two.

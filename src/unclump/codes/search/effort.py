@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from unclump.codes.search.loops import has_native
 from unclump.codes.search.spacing import estimate_spacing
 
+SOFT_MOVES_FROM = 8  # dimensions: there, moves that begin softer gain as much as many starts do
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -19,7 +21,7 @@ def effort(n: int, d: int, number: int = 0) -> Effort:
     """Enough to find the best known codes in 3-D up to 60 points; less if a start takes seconds or without native code.
 
     Restarts cycle through three kinds: many starts and few moves; few starts and many moves of points or caps; few
-    groups and many moves of orbits.
+    groups and many moves of orbits. From eight dimensions on, many starts are followed by many moves, too.
     """
     size = _anneal_size(n, d)
     many, few = (64, 8) if size < 10 else (16, 4)
@@ -27,7 +29,9 @@ def effort(n: int, d: int, number: int = 0) -> Effort:
     if not has_native():
         many, few, patience = 8, 2, max(4, patience // 8)
     restarts = 4 if n <= 24 and d <= 4 else max(2, min(32, n - 20, int(200 / size)))
-    return Effort(many, patience // 4, restarts) if number % 3 == 0 else Effort(few, patience, restarts)
+    if number % 3 == 0:
+        return Effort(many, patience // 4 if d < SOFT_MOVES_FROM else patience, restarts)
+    return Effort(few, patience, restarts)
 
 
 def starts_in_many_dimensions(n: int, d: int) -> int:

@@ -8,165 +8,110 @@ point for each row, and the group acts on the points by isometries.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-Points = Float[np.ndarray, "n d"]
-Permutation = Int[np.ndarray, " n"]
+from unclump.codes.search.abelian import Permutation, random_permutations
+from unclump.codes.search.actions import random_actions
 
-_COPIES, _COPY_WEIGHTS = (1, 2, 3, 4, 5, 6, 8), (0.25, 0.25, 0.15, 0.15, 0.08, 0.06, 0.06)
-_FIXED, _FIXED_WEIGHTS = (0, 1, 2, 3, 4), (0.5, 0.25, 0.15, 0.05, 0.05)
-_LEAST_ORDER = 3  # of the translations, where there are few copies
-_SMALL_ORDERS = (2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 12)  # of the translations, where there are many
-_CYCLES = (2, 3, 4, 5, 6, 7)  # lengths of the cycles in which copies are permuted
-_GROUPS, _SUBSPACES, _MAPS = 10, 4, 10  # tries
+Points = Float[np.ndarray, "n d"]
+
+_MOST_POINTS = 512  # matrices are n x n
+_GROUPS, _SUBSPACES = 10, 4  # tries
+_KEPT, _DRAWS = 8, 24  # groups that are drawn again, and how often
+_SAME = 1e-7  # radians between the angles of codes that count as one
 _APART = 1e-8  # of eigenvalues
 _SPREAD = 0.3  # of the logarithms of the eigenspaces' scales
 
 
-def permuted_start(n: int, d: int, generator: np.random.Generator) -> Points | None:
-    """Unit points with the symmetry of a random group of permutations; None if no group with a subspace was found.
+@dataclass(eq=False)
+class _Group:
+    """A group of permutations: the numbers of the orbits of pairs, and the best angle of a code from it."""
+
+    orbit: Int[np.ndarray, "n n"]
+    angle: float = 0.0
+    draws: int = 0
+
+
+class PermutedStarts:
+    """Starts with the symmetry of random groups, half of them of the groups that have led to the best codes.
+
+    A group has many invariant subspaces, and few of them lead to its best code.
 
     Example:
-        >>> permuted_start(26, 12, np.random.default_rng(0)).shape
+        >>> PermutedStarts(26, 12, np.random.default_rng(0)).draw().shape
         (26, 12)
     """
-    for _ in range(_GROUPS):
-        orbits, orbit = _orbits_of_pairs(n, random_permutations(n, generator))
-        for _ in range(_SUBSPACES):
-            eigenvalues, vectors = np.linalg.eigh(generator.standard_normal(orbits)[orbit])
-            spaces = np.split(vectors, np.flatnonzero(np.diff(eigenvalues) > _APART) + 1, axis=1)
-            chosen = _choose_spaces(spaces, d, generator)
-            if chosen is None:
-                continue
-            x = np.concatenate([math.exp(_SPREAD * generator.standard_normal()) * space for space in chosen], axis=1)
-            norms = np.linalg.norm(x, axis=1, keepdims=True)
-            if norms.min() > 1e-6:
-                return np.ascontiguousarray(x / norms)
+
+    def __init__(self, n: int, d: int, generator: np.random.Generator) -> None:
+        self.n, self.d, self.generator = n, d, generator
+        self._actions = random_actions(n, generator)
+        self._kept: list[_Group] = []
+        self._last: _Group | None = None
+
+    def draw(self) -> Points:
+        """Unit points; random ones where no group with a subspace was found, or where it would take long."""
+        for _ in range(_GROUPS if self.n <= _MOST_POINTS else 0):
+            self._last = self._draw_group()
+            start = _in_subspace(self._last.orbit, self.d, self.generator)
+            if start is not None:
+                return start
+        self._last = None
+        x = self.generator.standard_normal((self.n, self.d))
+        return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+    def note(self, angle: float) -> None:
+        """Note the angle of the code that the last start led to."""
+        group = self._last
+        if group is None:
+            return
+        others = [kept for kept in self._kept if kept is not group]
+        group.angle = max(group.angle, angle)
+        if group.draws < _DRAWS and all(abs(kept.angle - group.angle) > _SAME for kept in others):
+            others.append(group)
+        self._kept = sorted(others, key=lambda kept: -kept.angle)[:_KEPT]
+
+    def _draw_group(self) -> _Group:
+        if len(self._kept) == _KEPT and self.generator.random() < 0.5:
+            group = min(self._kept, key=lambda kept: kept.draws)
+        else:
+            group = _Group(_orbits_of_pairs(self.n, self.random_permutations()))
+        group.draws += 1
+        return group
+
+    def random_permutations(self) -> list[Permutation]:
+        """Generators of a random group, which acts regularly on parts of the points, or in orbits of several kinds."""
+        return random_permutations(self.n, self.generator) if self.generator.random() < 0.5 else next(self._actions)
+
+
+def _in_subspace(orbit: Int[np.ndarray, "n n"], d: int, generator: np.random.Generator) -> Points | None:
+    """Unit points in a random invariant subspace of d dimensions, or None if none was found."""
+    for _ in range(_SUBSPACES):
+        eigenvalues, vectors = np.linalg.eigh(generator.standard_normal(orbit.max() + 1)[orbit])
+        spaces = np.split(vectors, np.flatnonzero(np.diff(eigenvalues) > _APART) + 1, axis=1)
+        chosen = _choose_spaces(spaces, d, generator)
+        if chosen is None:
+            continue
+        x = np.concatenate([math.exp(_SPREAD * generator.standard_normal()) * space for space in chosen], axis=1)
+        norms = np.linalg.norm(x, axis=1, keepdims=True)
+        if norms.min() > 1e-6:
+            return np.ascontiguousarray(x / norms)
     return None
 
 
-def random_permutations(n: int, generator: np.random.Generator) -> list[Permutation]:
-    """Translations of an abelian group on copies of it, automorphisms that may permute the copies, and fixed points.
-
-    Half of the time a large group has few copies, half of the time a small one has many: the best codes of some sizes
-    have hundreds of symmetries, those of others three.
-    """
-    is_small = generator.random() < 0.5 and n >= 2 * min(_SMALL_ORDERS)
-    order, copies = (_many_copies if is_small else _few_copies)(n, generator)
-    group = _AbelianGroup(_random_factors(order, generator))
-    rest = np.arange(copies * order, n)
-
-    def on_copies(images: Int[np.ndarray, " order"], places: Int[np.ndarray, " copies"]) -> Permutation:
-        return np.concatenate([(order * places[:, None] + images).ravel(), rest])
-
-    permutations = [on_copies(images, np.arange(copies)) for images in group.translations()]
-    for _ in range(generator.integers(3)):
-        images = group.random_automorphism(generator)
-        places = _random_cycles(copies, generator) if generator.random() < 0.6 else np.arange(copies)
-        permutations.append(on_copies(images, places))
-    return permutations
-
-
-def _few_copies(n: int, generator: np.random.Generator) -> tuple[int, int]:
-    """A random order, and the number of copies; up to four points are left over."""
-    if n < _LEAST_ORDER + max(_FIXED):
-        return n, 1
-    while True:
-        copies = int(generator.choice(_COPIES, p=_COPY_WEIGHTS))
-        fixed = int(generator.choice(_FIXED, p=_FIXED_WEIGHTS))
-        order, remainder = divmod(n - fixed, copies)
-        if remainder == 0 and order >= _LEAST_ORDER:
-            return order, copies
-
-
-def _many_copies(n: int, generator: np.random.Generator) -> tuple[int, int]:
-    """A random small order, and as many copies as there is room for."""
-    order = int(generator.choice([order for order in _SMALL_ORDERS if 2 * order <= n]))
-    return order, n // order
-
-
-def _random_cycles(count: int, generator: np.random.Generator) -> Int[np.ndarray, " count"]:
-    """A permutation in cycles of one random length, as many as there is room for: it has few other powers."""
-    permuted, lengths = np.arange(count), [length for length in _CYCLES if length <= count]
-    if not lengths:
-        return permuted
-    places, length = generator.permutation(count), int(generator.choice(lengths))
-    for cycle in places[: count - count % length].reshape(-1, length):
-        permuted[cycle] = np.roll(cycle, 1)
-    return permuted
-
-
-class _AbelianGroup:
-    """A product of cyclic groups; permutations of its elements, numbered from zero."""
-
-    def __init__(self, factors: list[int]) -> None:
-        self.factors = np.array(factors)
-        self.elements = np.indices(factors).reshape(len(factors), -1).T
-
-    def images(self, elements: Int[np.ndarray, "n k"]) -> Permutation:
-        """The numbers of elements."""
-        numbers: Permutation = np.ravel_multi_index(tuple((elements % self.factors).T), tuple(self.factors))
-        return numbers
-
-    def translations(self) -> list[Permutation]:
-        return [self.images(self.elements + step) for step in np.eye(len(self.factors), dtype=np.int64)]
-
-    def random_automorphism(self, generator: np.random.Generator) -> Permutation:
-        """A random power of the negation, of the multiplication by a unit, or of a linear map."""
-        identity = np.eye(len(self.factors), dtype=np.int64)
-        kind, exponent = generator.integers(3), int(np.lcm.reduce(self.factors))
-        if kind == 0:
-            return self.images(-self.elements)
-        if kind == 1 or len(self.factors) == 1:
-            units = [unit for unit in range(1, exponent) if math.gcd(unit, exponent) == 1]
-            return _random_power(self.images(self.elements @ (identity * generator.choice(units))), generator)
-        common = np.gcd(self.factors[:, None], self.factors)  # a factor's generator goes to elements of its order
-        for _ in range(_MAPS):
-            images = self.images(self.elements @ (self.factors // common * generator.integers(common)))
-            if len(np.unique(images)) == len(images):
-                return _random_power(images, generator)
-        return self.images(self.elements)
-
-
-def _random_factors(order: int, generator: np.random.Generator) -> list[int]:
-    """Random orders of cyclic groups with this product, powers of primes."""
-    factors, prime = [], 2
-    while order > 1:
-        exponent = 0
-        while order % prime == 0:
-            order, exponent = order // prime, exponent + 1
-        while exponent > 0:
-            power = int(generator.integers(1, exponent + 1)) if generator.random() < 0.7 else 1
-            factors.append(prime**power)
-            exponent -= power
-        prime += 1
-    return factors
-
-
-def _random_power(images: Permutation, generator: np.random.Generator) -> Permutation:
-    """The permutation, or a power of it whose order is a random divisor."""
-    if generator.random() < 0.5:
-        return images
-    powers, identity = [images], np.arange(len(images))
-    while not np.array_equal(powers[-1], identity):
-        powers.append(images[powers[-1]])
-    divisors = [k for k in range(1, len(powers)) if len(powers) % k == 0]
-    return powers[int(generator.choice(divisors or [1])) - 1]
-
-
-def _orbits_of_pairs(n: int, permutations: list[Permutation]) -> tuple[int, Int[np.ndarray, "n n"]]:
-    """How many orbits there are, and the number of the orbit of each pair, in either order."""
+def _orbits_of_pairs(n: int, permutations: list[Permutation]) -> Int[np.ndarray, "n n"]:
+    """The number of the orbit of each pair, in either order."""
     pairs = np.arange(n * n)
     first, second = np.divmod(pairs, n)
     targets = np.concatenate([n * second + first, *(n * images[first] + images[second] for images in permutations)])
     sources = np.tile(pairs, len(permutations) + 1)
     graph = coo_array((np.ones(len(targets), dtype=bool), (sources, targets)), shape=(n * n, n * n))
-    count, orbit = connected_components(graph, directed=False)
-    return count, orbit.reshape(n, n)
+    orbit: Int[np.ndarray, " pairs"] = connected_components(graph, directed=False)[1]
+    return orbit.reshape(n, n)
 
 
 def _choose_spaces(

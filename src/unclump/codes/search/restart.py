@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unclump.codes.search.effort import effort, polish_cost, starts_in_many_dimensions
+from unclump.codes.search.effort import SOFT_MOVES_FROM, effort, polish_cost, starts_in_many_dimensions
 from unclump.codes.search.loops import (
     Flag,
     Points,
@@ -19,6 +19,7 @@ from unclump.codes.search.moves import move
 from unclump.codes.search.orbit_moves import promising_orbits
 from unclump.codes.search.orbits import Orbits, random_orbits
 from unclump.codes.search.overlap_walk import reduce_overlap
+from unclump.codes.search.permuted import PermutedStarts
 from unclump.codes.search.pool import Candidate
 from unclump.codes.search.spacing import angle_of_squared_chord, estimate_spacing
 from unclump.codes.search.starts import QUICK_KINDS, make_start
@@ -38,12 +39,15 @@ _MANY_DIMENSIONS, _TOO_MANY_FOR_ORBITS = 5, 10
 _KINDS_IN_MANY = ("random", "permuted", "permuted", "antipodal", "permuted")
 _SCHEDULES_IN_MANY = ((4.0, 100, 1e-4), (2.0, 100, 1e-4), (2.0, 200, 1e-5), (4.0, 400, 1e-6))
 _AFTER_MOVE = ((64.0, 50, 1e-3), (256.0, 50, 1e-3), (64.0, 50, 1e-3), (32.0, 100, 1e-4))
+_SOFT_MOVES = ((8.0, 60, 1e-3), (16.0, 60, 1e-3), (32.0, 60, 1e-3), (64.0, 60, 1e-3))  # softer: they go farther
 _AFTER_ORBITS = (512.0, 50, 1e-3)
 _SHARPER = (2 * _SHARPEST, 128 * _SHARPEST, 200, 1e-4)
 _SCREENING = (4 * _SHARPEST, 64 * _SHARPEST, 80, 1e-3)
 
 _REACH, _STEPS, _ROUNDS = 1.25, 100, 4
-_MARGINS = (3e-3, 3e-6)  # of a polish that may move on to a better code nearby, and of one that stays
+# Of polishes, from one that may move on to a better code nearby to one that stays: where many points are loose, one may
+# come to rest early, and the next goes on.
+_MARGINS = (3e-3, 3e-4, 3e-5, 3e-6)
 _WORTH_POLISHING = 0.997  # of the best angle: polishing gains less than the rest
 _SCREENED = 0.9999  # of the best angle, where a sharper anneal precedes the polish, which then gains little
 _STARTS_PER_SCREENING = 32  # for every so many starts, one more is annealed more sharply; below, none
@@ -82,10 +86,10 @@ class CodeSearch:
             report(best.score)
         self.settle(best, patience, generator, flag)
         report(best.score)
-        idle = 0
+        schedules, idle = _AFTER_MOVE if self.d < SOFT_MOVES_FROM else _SOFT_MOVES, 0
         while idle < patience and not flag[0] and best.score < self.target - TARGET_TOLERANCE:
             trial = Candidate(move(best.points, generator), 0.0)
-            is_better = self.follow(trial, best, _AFTER_MOVE[best.hops % len(_AFTER_MOVE)], flag)
+            is_better = self.follow(trial, best, schedules[best.hops % len(schedules)], flag)
             best.hops += 1
             idle += 1
             if is_better:
@@ -94,7 +98,7 @@ class CodeSearch:
                 report(best.score)
         if self._polish_cost() < (_BRIEF if flag[0] else _AFFORDABLE):
             # When time is up, run a single round, which is not stopped early.
-            self._polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
+            self.polish(best, *((np.zeros(1, np.uint8), 1) if flag[0] else (flag, _ROUNDS)))
             report(best.score)
         return best
 
@@ -112,10 +116,11 @@ class CodeSearch:
             kinds = (self.init,)
         count = starts_in_many_dimensions(self.n, self.d) if in_many else effort(self.n, self.d, number).starts
         trials: list[Candidate] = []
+        permuted = PermutedStarts(self.n, self.d, generator)
         for index in range(count):
             turn = index + number * count
             kind, schedule = kinds[turn % len(kinds)], schedules[turn // len(kinds) % len(schedules)]
-            trials.append(self.start(kind, schedule, generator, flag))
+            trials.append(self.start(kind, schedule, generator, flag, permuted))
             if flag[0]:
                 break
         best = self._best_sharpened(trials, flag)
@@ -143,16 +148,30 @@ class CodeSearch:
         """Whether a restart has most of its work in starts; up to nine dimensions these alternate with long walks."""
         return self.d >= _MANY_DIMENSIONS and (number % 3 == 0 or self.d >= _TOO_MANY_FOR_ORBITS)
 
-    def start(self, kind: str, schedule: Schedule, generator: np.random.Generator, flag: Flag) -> Candidate:
-        """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it."""
+    def start(
+        self,
+        kind: str,
+        schedule: Schedule,
+        generator: np.random.Generator,
+        flag: Flag,
+        permuted: PermutedStarts | None = None,
+    ) -> Candidate:
+        """Anneal a start; a symmetric one first with exact symmetry, then without, which may break it.
+
+        `permuted` draws again from the groups that have led to the best of its starts.
+        """
         softest, iterations, tolerance = schedule
         if kind == "symmetric":
             orbits = random_orbits(self.n, self.d, generator)
             anneal_orbits(orbits, softest, _SHARPEST, iterations, tolerance, estimate_spacing(self.n, self.d), flag)
             code, schedule = Candidate(orbits.points, 0.0), _AFTER_ORBITS
+        elif kind == "permuted" and permuted is not None:
+            code = Candidate(permuted.draw(), 0.0)
         else:
             code = Candidate(make_start(self.n, self.d, kind, generator), 0.0)
         self._anneal(code, schedule, flag)
+        if kind == "permuted" and permuted is not None:
+            permuted.note(code.score)
         return code
 
     def follow(self, trial: Candidate, best: Candidate, schedule: Schedule, flag: Flag) -> bool:
@@ -234,11 +253,12 @@ class CodeSearch:
     def improve(self, code: Candidate, flag: Flag, rounds: int) -> None:
         """Polish, or anneal with higher sharpness if a polish is expensive."""
         if self._polish_cost() < CHEAP:
-            self._polish(code, flag, rounds)
+            self.polish(code, flag, rounds)
         else:
             self._sharpen(code, _SHARPER, flag)
 
-    def _polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
+    def polish(self, code: Candidate, flag: Flag, rounds: int) -> None:
+        """Polish until a round gains nothing."""
         square = smallest_squared_chord(code.points)
         for _ in range(rounds):
             last = square

@@ -4,14 +4,12 @@ import numpy as np
 from jaxtyping import Float
 
 from unclump.codes.search.orbits import random_orbits
-from unclump.codes.search.permuted import permuted_start
+from unclump.codes.search.permuted import PermutedStarts
 
 QUICK_KINDS = ("random", "symmetric", "antipodal", "blocks")  # take a time that is small beside an anneal, for any size
 START_KINDS = (*QUICK_KINDS, "permuted")
 
 Points = Float[np.ndarray, "n d"]
-
-_MOST_PERMUTED = 512  # points: their matrices are n x n
 
 
 def make_start(n: int, d: int, kind: str, generator: np.random.Generator) -> Points:
@@ -59,6 +57,5 @@ def _blocks(n: int, d: int, generator: np.random.Generator) -> Points:
 
 
 def _permuted(n: int, d: int, generator: np.random.Generator) -> Points:
-    """Permuted by a random group, or random where no group was found, or it would take long."""
-    start = permuted_start(n, d, generator) if n <= _MOST_PERMUTED else None
-    return _random(n, d, generator) if start is None else start
+    """Permuted by a random group."""
+    return PermutedStarts(n, d, generator).draw()
