@@ -156,18 +156,20 @@ def _random_orbits(group: Generators, n: int, generator: np.random.Generator) ->
 def _random_colouring(group: Generators, generator: np.random.Generator) -> Int[np.ndarray, " positions"]:
     """Often constant on the cycles of an element, which is then in the stabiliser; of two colours most often."""
     positions = len(group[0])
-    cycles = np.arange(positions)
+    cycles: Int[np.ndarray, " positions"] = np.arange(positions)
     if generator.random() < 0.6:
         edges = coo_array((np.ones(positions), (cycles, _random_element(group, generator))), shape=(positions,) * 2)
         cycles = connected_components(edges, directed=False)[1]
-    count = cycles.max() + 1
+    count = int(cycles.max()) + 1
     colours = int(generator.choice([2, 2, 2, 3, 4, count]))
     if colours >= count:
-        return generator.permutation(count)[cycles]
+        shuffled: Int[np.ndarray, " positions"] = generator.permutation(count)[cycles]
+        return shuffled
     if generator.random() < 0.3:  # few cycles of one colour
         marked = generator.permutation(count)[: generator.integers(1, 4)]
         return np.isin(cycles, marked).astype(np.int64)
-    return generator.integers(colours, size=count)[cycles]
+    colouring: Int[np.ndarray, " positions"] = generator.integers(colours, size=count)[cycles]
+    return colouring
 
 
 def _orbit(colouring: Int[np.ndarray, " positions"], group: Generators, largest: int) -> Orbit | None:

@@ -62,7 +62,8 @@ class PermutedStarts:
                 return start
         self._last = None
         x = self.generator.standard_normal((self.n, self.d))
-        return x / np.linalg.norm(x, axis=1, keepdims=True)
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        return x
 
     def note(self, angle: float) -> None:
         """Note the angle of the code that the last start led to."""
