@@ -62,10 +62,7 @@ def axis_circles(
 
 
 def matched(circles: Circles, x: Tensor, d: int) -> Circles:
-    """Circles in d dimensions on the device of x, contiguous; raise unless they are such circles.
-
-    Numbers of axes are compared with d only on a CPU, since reading them would synchronise a GPU.
-    """
+    """Circles in d dimensions on the device of x, contiguous; raise unless their shape and dtype are those of such."""
     if circles.is_floating_point():
         if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
             raise ValueError(
@@ -77,14 +74,18 @@ def matched(circles: Circles, x: Tensor, d: int) -> Circles:
         raise ValueError(
             f"expected axes of shape (k, 2), got {tuple(circles.shape)}; draw them with axis_circles(k, {d})"
         )
-    axes = circles.to(x.device, torch.long).contiguous()
-    if axes.is_cpu and not torch.compiler.is_compiling():
-        least, largest = torch.aminmax(axes)
-        if least < 0 or largest >= d:
-            raise ValueError(
-                f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(k, {d})"
-            )
-    return axes
+    return circles.to(x.device, torch.long).contiguous()
+
+
+def check_axes(circles: Circles, d: int) -> None:
+    """Raise unless circles through axes are through some of the d that there are; reads their numbers."""
+    if circles.is_floating_point() or circles.numel() == 0:
+        return
+    least, largest = torch.aminmax(circles)
+    if least < 0 or largest >= d:
+        raise ValueError(
+            f"expected axes from 0 to {d - 1}, got {least} to {largest}; draw them with axis_circles(k, {d})"
+        )
 
 
 def circle_coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:

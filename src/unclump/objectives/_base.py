@@ -152,7 +152,7 @@ class Objective(nn.Module):
             return self._run_each_set(inputs, reduction)
         inputs, call = self._prepare(inputs, reduction, sets)
         if call.has_points:
-            if _is_eager(inputs.embeddings):
+            if is_eager(inputs.embeddings):
                 return _evaluate(inputs.embeddings, inputs, call)
             from unclump.objectives._transforms import evaluate_in_parts  # which imports this file
 
@@ -275,7 +275,7 @@ def check_objective(objective: object) -> None:
     raise TypeError(f"expected an objective such as unclump.Sliced(13) or unclump.KoLeo(), got {got}; {advice}")
 
 
-def _is_eager(x: Tensor) -> bool:
+def is_eager(x: Tensor) -> bool:
     """Whether there is neither a compiler nor a transform of `torch.func`, where tensors may have no address."""
     if torch.compiler.is_compiling():
         return False

@@ -10,8 +10,8 @@ from torch.linalg import vector_norm
 from unclump._checks import check_choice, check_count, check_generator, check_points, check_same_dimension
 from unclump._precision import full_precision
 from unclump.distributed.ranks import Gather
-from unclump.geometry.circles import Circles, axis_circles
-from unclump.objectives._base import Objective
+from unclump.geometry.circles import Circles, axis_circles, check_axes
+from unclump.objectives._base import Objective, is_eager
 from unclump.objectives._others import Others
 from unclump.objectives._pull import Pull
 from unclump.ops.even_spacing import (
@@ -84,6 +84,8 @@ def _with_circles(objective: "Sliced", x: Tensor, circles: Circles, reduction: s
     if circles.is_floating_point():
         check_same_dimension(x, circles, "circles")
         circles = circles.to(full_precision(x).dtype)
+    elif circles.is_cpu and is_eager(circles):  # reading the numbers would synchronise a GPU
+        check_axes(circles, x.shape[-1])
     return objective.with_draw(x, circles, reduction=reduction)
 
 

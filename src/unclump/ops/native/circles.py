@@ -5,7 +5,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump.geometry.circles import Circles, matched
+from unclump.geometry.circles import Circles, check_axes, matched
 from unclump.ops.native import NO_DIRECTION, Loop, empty, failure, threads
 
 _A_THREAD = 2**10  # angles, or rows of a table, that are worth a thread
@@ -25,7 +25,7 @@ def orthonormalise_(pairs: Float[Tensor, "k 2 d"]) -> Circles:
 def coordinates(x: Float[Tensor, "*sets n d"], circles: Circles) -> Float[Tensor, "*sets k 2 n"]:
     """The inner products of the points with both vectors of each circle."""
     *sets, n, d = x.shape
-    x, vectors, products = x.contiguous(), matched(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, products = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     sizes = n, d, 2 * len(circles), threads(n, at_least=_A_THREAD)
     for table, target in zip(_each(x, 2), _each(products, 3), strict=True):
         if status := _COORDINATES[x.itemsize](table, *_addresses(vectors), target, *sizes):
@@ -41,7 +41,7 @@ def even_spacing(
     None where a row has no direction.
     """
     *sets, n, d = x.shape
-    x, vectors, coefficients = x.contiguous(), matched(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
+    x, vectors, coefficients = x.contiguous(), _vectors(circles, x, d), x.new_empty(*sets, len(circles), 2, n)
     values = x.new_empty(sets)
     sizes = n, d, 2 * len(circles), factor, offset, threads(n * len(circles), at_least=_A_THREAD)
     for table, target, value in zip(_each(x, 2), _each(coefficients, 3), _each(values, 0), strict=True):
@@ -58,7 +58,7 @@ def combine(
 ) -> Float[Tensor, "*sets n d"]:
     """The vectors with these coefficients of both vectors of every circle, times the factor: the gradient."""
     *sets, _, _, n = coefficients.shape
-    coefficients, vectors = coefficients.contiguous(), matched(circles, coefficients, d)
+    coefficients, vectors = coefficients.contiguous(), _vectors(circles, coefficients, d)
     gradient = empty((*sets, n, d), coefficients.dtype)
     sizes = n, d, 2 * len(circles), factor, threads(n, at_least=_A_THREAD)
     for rows, target in zip(_each(coefficients, 3), _each(gradient, 2), strict=True):
@@ -72,6 +72,12 @@ def _each(x: Tensor, dimensions: int) -> list[int]:
     leading = x.ndim - dimensions
     size = x.itemsize * math.prod(x.shape[leading:])
     return [x.data_ptr() + part * size for part in range(math.prod(x.shape[:leading]))]
+
+
+def _vectors(circles: Circles, x: Tensor, d: int) -> Tensor:
+    """The vectors of all circles in one table, or the numbers of their axes, which must exist."""
+    check_axes(circles, d)
+    return matched(circles, x, d)
 
 
 def _addresses(vectors: Tensor) -> tuple[int | None, int | None]:
