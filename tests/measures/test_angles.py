@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 import unclump as uc
 from unclump.measures import pair_chords
+from unclump.ops import native
 
 
 def all_angles(x):
@@ -45,12 +46,40 @@ def test_streams_agree_with_the_matrix(n, points):
     assert_close(uc.min_angle(x), every.min().item(), rtol=1e-9, atol=0)
 
 
+@pytest.mark.parametrize("width", [2.0, 1e-2], ids=["spread", "in a cone"])
+def test_the_mean_of_float32_points_is_that_of_float64_ones(width, points):
+    x = (torch.tensor([1.0, 0, 0, 0, 0]) + width * points(1500, 5)).float()
+    assert_close(uc.mean_angle(x), uc.mean_angle(x.double()), rtol=1e-6, atol=0)
+    assert uc.summary(x, samples=10).mean_angle == uc.mean_angle(x)
+
+
 @pytest.mark.parametrize("kept", [0, 1, 5])
 def test_the_median_is_exact_where_little_may_be_held(kept, points, monkeypatch):
     monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", kept)
     monkeypatch.setattr(pair_chords, "_BINS", 4)
     for x in (points(10, 3), points(11, 3), torch.eye(3).repeat(4, 1).double(), torch.eye(2).double()):
         assert_close(uc.median_angle(x), float(np.median(all_angles(x))), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("native_loops", [True, False], ids=["loops", "reference"])
+@pytest.mark.parametrize("room", [3_000, 60_000], ids=["in bins of the range", "at once"])
+@pytest.mark.parametrize("kind", ["spread", "clusters", "equal rows"])
+def test_the_median_is_exact_in_a_range_found_by_a_sample(kind, room, native_loops, points, monkeypatch):
+    monkeypatch.setattr(native, "ENABLED", native.ENABLED and native_loops)
+    monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", room)
+    monkeypatch.setattr(pair_chords, "_SAMPLED_PAIRS", 2**14)
+    x = points(700, 5)
+    if kind != "spread":
+        centres = points(6, 5)[torch.arange(700) % 6]
+        x = centres if kind == "equal rows" else uc.project(centres + 0.02 * x)
+    every = uc.angle(x.unsqueeze(1), x)[torch.ones(700, 700, dtype=torch.bool).triu(1)]
+    assert_close(uc.median_angle(x), float(np.median(every)), rtol=1e-9, atol=1e-9)
+
+
+def test_a_sample_of_pairs_has_every_row_equally_often(points, monkeypatch):
+    """Of rows at two poles, half of the sampled pairs are apart if the rows are, whatever their order."""
+    poles = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64).repeat_interleave(2048, dim=0)
+    assert abs((pair_chords._sample_chords(poles) == 4).mean() - 0.5) < 0.01
 
 
 def test_known_configurations(icosahedron, simplex):

@@ -607,4 +607,8 @@ def test_chords_of_all_pairs_are_counted_and_collected(seed, monkeypatch):
     counts = chord_loops.count_chords(x, low, width, bins)
     assert counts[0] == (r2 < low).sum()
     assert counts[1:].tolist() == torch.bincount(((inside - low) * (bins / width)).long(), minlength=bins).tolist()
-    assert_close(chord_loops.collect_chords(x, low, width, len(inside)).sort().values, inside, rtol=0, atol=1e-13)
+    below, collected = chord_loops.collect_chords(x, low, width, len(inside))
+    assert below == counts[0]
+    assert_close(collected.sort().values, inside, rtol=0, atol=1e-13)
+    if len(inside) > 0:
+        assert chord_loops.collect_chords(x, low, width, len(inside) - 1) == (below, None)

@@ -218,7 +218,7 @@ OPERATIONS = {
     "sgd": (partial(sgd, threads=2), [unit(N, D), GRAD, MOMENTS[0]]),
     "adam": (partial(adam, threads=2), [unit(N, D), GRAD, *MOMENTS]),
     "count_chords": (lambda x: chords.count_chords(x, 0.0, 4.0, 64), [SPREAD]),
-    "collect_chords": (lambda x: chords.collect_chords(x, 0.0, 0.5, _few(x)).sort().values, [SPREAD]),
+    "collect_chords": (lambda x: chords.collect_chords(x, 0.0, 0.5, _few(x))[1].sort().values, [SPREAD]),
 }
 
 

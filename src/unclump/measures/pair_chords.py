@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -13,10 +15,19 @@ from unclump.ops.blocks import blocks, upper_triangle
 from unclump.ops.dispatch import has_native
 from unclump.ops.native.chords import collect_chords, count_chords
 
-_MAX_COLLECTED = 4_000_000  # squared chords held in memory at once; if there are more, they are counted in bins
+_MAX_COLLECTED = 8_000_000  # squared chords held in memory at once; if there are more, they are counted in bins
 _BINS = 2**16
-_FULL_RANGE = 0.0, 8.0  # lower end and width of a range that contains all squared chords
-_SAMPLED_ROWS = 2048  # their chords locate the median approximately
+_FULL_RANGE = 0.0, 8.0  # lower end and width, of all squared chords
+_SAMPLED_PAIRS, _SAMPLED_BLOCK = 2**23, 128  # at most; their chords locate the median approximately
+_SAMPLING_ERRORS = 2.8  # standard errors of the sample's median between it and the ends of that range
+
+
+class _Range(NamedTuple):
+    """A range of squared chords, and about how many of them are in it."""
+
+    low: float
+    width: float
+    expected: float
 
 
 def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor, " k"]]:
@@ -35,42 +46,73 @@ def pair_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Iterator[Float[Tensor,
 def median_chords(x: Float[Tensor, "n d"], ranks: Alone) -> Float[Tensor, " one_or_two"]:
     """The median of the squared chords of all pairs; for an even number of pairs, the middle two."""
     last, bracket = math.comb(ranks.total, 2) - 1, _bracket_median(x, ranks)
-    middle = _select(x, ranks, last // 2, *bracket)[: 1 + last % 2]
+    middle = _select(x, ranks, last // 2, bracket)[: 1 + last % 2]
     if len(middle) < 1 + last % 2:  # the upper of the middle two lies in another bin
-        middle = torch.cat([middle, _select(x, ranks, last // 2 + 1, *bracket)[:1]])
+        middle = torch.cat([middle, _select(x, ranks, last // 2 + 1, bracket)[:1]])
     return middle
 
 
-def _bracket_median(x: Tensor, ranks: Alone) -> tuple[float, float]:
-    """Lower end and width (a power of two) of a range that likely contains the median, from a sample of rows."""
-    if ranks.size > 1 or len(x) < 2 * _SAMPLED_ROWS:
-        return _FULL_RANGE
-    sample = x[torch.arange(_SAMPLED_ROWS, device=x.device) * len(x) // _SAMPLED_ROWS]
-    ordered = torch.cat(list(pair_chords(sample, Alone([_SAMPLED_ROWS])))).sort().values
-    low, high = (ordered[int(share * len(ordered))].item() for share in (0.48, 0.52))
-    width = 2.0 ** math.ceil(math.log2(max(high - low, 2**-40)))
+def _bracket_median(x: Tensor, ranks: Alone) -> _Range:
+    """A range that likely contains the median."""
+    pairs = math.comb(ranks.total, 2)
+    everything = _Range(*_FULL_RANGE, pairs)
+    if ranks.size > 1 or pairs <= max(_SAMPLED_PAIRS, _MAX_COLLECTED):
+        return everything
+    sample = _sample_chords(x)
+    margin = _SAMPLING_ERRORS * math.sqrt(len(sample)) / 2
+    ends = [int(len(sample) / 2 + sign * margin) for sign in (-1, 1)]
+    sample.partition(ends)
+    low, high = sample[ends].tolist()
+    width, expected = max(high - low, 2**-40), pairs * 2 * margin / len(sample)
+    if expected <= _MAX_COLLECTED:
+        return _Range(low, width, expected)
+    width = 2.0 ** math.ceil(math.log2(width))
     low = math.floor(low / width * _BINS) * width / _BINS
-    return (low, width) if low >= width else _FULL_RANGE  # low >= width makes differences from `low` exact
+    is_exact = low >= width  # differences from `low` are
+    return _Range(low, width, expected) if is_exact else everything
 
 
-def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, low: float, width: float) -> Float[Tensor, " k"]:
-    """The squared chord of this rank among all pairs, counted from 0, followed by the next larger ones in its bin.
+def _sample_chords(x: Float[Tensor, "n d"]) -> Float[np.ndarray, " pairs"]:
+    """Squared chords of pairs from all over the table.
 
-    Each pass counts values in bins, and the next one refines the bin that contains the rank. All widths are powers of
-    two, so that rounding moves no value to another bin. The first pass covers the range from `low` to `low + width`; if
-    the rank is not in it, the search restarts with the full range.
+    Rows in random order are paired with those of the next block. Every row is in equally many pairs: if some rows are
+    far from all others, as in a table with clusters, the median of a sample of rows would be less certain.
     """
+    n = len(x)
+    size = max(1, min(_SAMPLED_BLOCK, _SAMPLED_PAIRS // n))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(x.device)
+    groups = order[: n // size * size].view(-1, size)
+    chords = torch.empty(len(groups), size, size)
+    for target, rows, others in zip(chords, groups, groups.roll(1, 0), strict=True):
+        target.copy_(squared_chord_block(x[rows], x[others]))
+    return chords.flatten().numpy()
+
+
+def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, bracket: _Range) -> Float[Tensor, " k"]:
+    """The squared chord of this rank among all pairs, counted from 0, followed by the next larger ones in its range.
+
+    If the range is expected to have few squared chords, they are collected and sorted. Otherwise a pass counts values
+    in bins of the range, and the next one refines the bin that contains the rank. The widths of bins are powers of two,
+    so that rounding moves no value to another bin. If the rank is not in the range, the search restarts with the full
+    range.
+    """
+    low, width, expected = bracket
     while width > 2**-60:  # below the spacing of squared chords in double precision
+        if expected <= _MAX_COLLECTED and ranks.size == 1:
+            below, chords = _collect_chords(x, ranks, low, width)
+            if chords is not None and below <= rank < below + len(chords):
+                chords.numpy().sort()  # in place, where torch would need three times the memory
+                return chords[rank - below :]
+            (low, width), expected = _FULL_RANGE, math.inf  # the sample misled
+            continue
         cumulative = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
         if not cumulative[0] <= rank < cumulative[-1]:
             low, width = _FULL_RANGE
             continue
         chosen = int(torch.searchsorted(cumulative, rank, right=True)) - 1
-        place, count = rank - int(cumulative[chosen]), int(cumulative[chosen + 1] - cumulative[chosen])
+        place, expected = rank - int(cumulative[chosen]), int(cumulative[chosen + 1] - cumulative[chosen])
         low, width = low + chosen * width / _BINS, width / _BINS
-        if count <= _MAX_COLLECTED and ranks.size == 1:
-            return _collect_chords(x, ranks, low, width, count).sort().values[place:]
-    return torch.full((min(count - place, 2),), low, dtype=torch.float64)  # too many equal values to collect
+    return torch.full((min(int(expected) - place, 2),), low, dtype=torch.float64)  # too many equal values to collect
 
 
 def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float) -> Int[Tensor, " bins_and_one"]:
@@ -86,15 +128,19 @@ def _count_chords(x: Float[Tensor, "n d"], ranks: Alone, low: float, width: floa
 
 
 def _collect_chords(
-    x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float, count: int
-) -> Float[Tensor, " count"]:
-    """The squared chords in a range that contains `count` of them."""
+    x: Float[Tensor, "n d"], ranks: Alone, low: float, width: float
+) -> tuple[int, Float[Tensor, " chords"] | None]:
+    """The number of squared chords below `low`, and those in the range, or None if they are too many."""
+    room = min(_MAX_COLLECTED, math.comb(len(x), 2))
     if has_native(x):
-        return collect_chords(x, low, width, count)
+        return collect_chords(x, low, width, room)
     # One buffer: thousands of small tensors between the blocks would fragment the allocator's memory.
-    collected, filled = torch.empty(count, dtype=torch.float64), 0
+    collected, below, filled = torch.empty(room, dtype=torch.float64), 0, 0
     for values in pair_chords(x, ranks):
+        below += int((values < low).sum())
         inside = values[(values >= low) & (values - low < width)]
+        if filled + len(inside) > room:
+            return below, None
         collected[filled : filled + len(inside)] = inside
         filled += len(inside)
-    return collected
+    return below, collected[:filled]

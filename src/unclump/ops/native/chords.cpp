@@ -23,44 +23,49 @@ class PairChords {
     void count(double low, double width, Index bins, Index* counts) const {
         const double scale = static_cast<double>(bins) / width;
         const Buffer<Index> inside(threads_ * bins);
-        const Buffer<Mask> below(threads_);
         std::fill(inside.get(), inside.get() + threads_ * bins, 0);
-        std::fill(below.get(), below.get() + threads_, Mask{});
-        for_each_chords([&](Index thread, const Chords& r2, const Mask& pairs) {
-            below[thread] -= pairs & (r2 < low);  // true is minus one
-            for_each_between(low, width, r2, pairs, [&](double chord) {
-                ++inside[thread * bins + static_cast<Index>((chord - low) * scale)];
-            });
+        counts[0] = for_each_between(low, width, [&](Index thread, double chord) {
+            ++inside[thread * bins + static_cast<Index>((chord - low) * scale)];
         });
-        std::fill(counts, counts + 1 + bins, 0);
+        std::fill(counts + 1, counts + 1 + bins, 0);
         for (Index thread = 0; thread < threads_; ++thread) {
-            for (int lane = 0; lane < lanes<double>; ++lane) counts[0] += below[thread][lane];
             for (Index k = 0; k < bins; ++k) counts[1 + k] += inside[thread * bins + k];
         }
     }
 
-    // Those from `low` on over the width, in any order, as many as there is room for.
-    void collect(double low, double width, double* chords, Index room) const {
+    // Those from `low` on over the width, in any order, as many as there is room for; counts[0] are the pairs below
+    // `low`, counts[1] those in the range.
+    void collect(double low, double width, double* chords, Index room, Index* counts) const {
         std::atomic<Index> filled{0};
-        for_each_chords([&](Index, const Chords& r2, const Mask& pairs) {
-            for_each_between(low, width, r2, pairs, [&](double chord) {
-                const Index place = filled.fetch_add(1, std::memory_order_relaxed);
-                if (place < room) chords[place] = chord;
-            });
+        counts[0] = for_each_between(low, width, [&](Index, double chord) {
+            const Index place = filled.fetch_add(1, std::memory_order_relaxed);
+            if (place < room) chords[place] = chord;
         });
+        counts[1] = filled;
     }
 
   private:
     static constexpr int panel_width = tile_width<double>;
     static constexpr Index group = 8;  // panels that stay in the cache while the others pass by
 
+    // Calls use(thread, chord) for the squared chords from `low` on over the width; returns how many are below `low`.
     template <class Use>
-    static void for_each_between(double low, double width, const Chords& r2, const Mask& pairs, const Use& use) {
-        const Mask between = pairs & (r2 >= low) & (r2 - low < width);
-        if (!any(between)) return;
-        for (int lane = 0; lane < lanes<double>; ++lane) {
-            if (between[lane]) use(r2[lane]);
+    Index for_each_between(double low, double width, const Use& use) const {
+        const Buffer<Mask> below(threads_);
+        std::fill(below.get(), below.get() + threads_, Mask{});
+        for_each_chords([&](Index thread, const Chords& r2, const Mask& pairs) {
+            below[thread] -= pairs & (r2 < low);  // true is minus one
+            const Mask between = pairs & (r2 >= low) & (r2 - low < width);
+            if (!any(between)) return;
+            for (int lane = 0; lane < lanes<double>; ++lane) {
+                if (between[lane]) use(thread, r2[lane]);
+            }
+        });
+        Index total = 0;
+        for (Index thread = 0; thread < threads_; ++thread) {
+            for (int lane = 0; lane < lanes<double>; ++lane) total += below[thread][lane];
         }
+        return total;
     }
 
     // Calls use(thread, chords, pairs) for vectors of squared chords, of which those count that are a pair.
@@ -111,7 +116,7 @@ UNCLUMP_EXPORT int unclump_count_chords_double(const double* x, Index* counts, I
     return guarded([&] { PairChords(x, n, d, threads).count(low, width, bins, counts); });
 }
 
-UNCLUMP_EXPORT int unclump_collect_chords_double(const double* x, double* chords, Index n, Index d, Index room,
-                                                 double low, double width, Index threads) {
-    return guarded([&] { PairChords(x, n, d, threads).collect(low, width, chords, room); });
+UNCLUMP_EXPORT int unclump_collect_chords_double(const double* x, double* chords, Index* counts, Index n, Index d,
+                                                 Index room, double low, double width, Index threads) {
+    return guarded([&] { PairChords(x, n, d, threads).collect(low, width, chords, room, counts); });
 }
