@@ -26,7 +26,7 @@ def angle_table(summary):
     known = comparable(summary)
     beside = ", those of the paper beside ours" if known else ""
     yield f"Smallest angles of {summary['classes']} prototypes in radians{beside}; the largest that any rate leads to,"
-    yield "of those tried, from one start; and their spherical variance:"
+    yield "of those tried, on average over starts; and their spherical variance:"
     yield ""
     rows = []
     for name, row in summary["rows"].items():

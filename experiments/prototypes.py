@@ -126,7 +126,7 @@ def stages(experiment):
                 d=dimensions,
                 lr=RATES[objective.split()[0]],
                 momentum=[results["momentum"]],
-                seed=[0],
+                seed=range(results["set_seeds"]),
                 classes=[classes],
                 steps=[results["steps"]],
             )
