@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
-HELP = "the health of a table of embeddings"
+HELP = "measure the health of a table of embeddings"
 DESCRIPTION = (
-    "Measure duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, "
-    "beside the same number of uniform points, and give a verdict, which tells faults from structure that a good table "
-    "has."
+    "Measure duplicates, nearest angles, cone, rank, hubness, constant dimensions and norms of a table of embeddings, "
+    "compare them with those of as many uniform points, and give a verdict, which distinguishes faults from the "
+    "structure of a good table."
 )
 EXAMPLES = """examples:
   unclump measure words.npy                          the table's health and a verdict
