@@ -115,7 +115,8 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         else:
             advice = [f"try: {escape_unprintable(command)}" for command in commands]
             size, _, figures = str(result).partition("\n")
-            print("\n".join([size, *_describe_parts(args.files), figures, *share.notes, *advice]))
+            written = [] if args.save is None else [f"written to {sanitise(args.save)}"]
+            print("\n".join([size, *_describe_parts(args.files), figures, *share.notes, *advice, *written]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 
