@@ -18,7 +18,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint c
 
 # What the tests need, in the same environment, including loops for every instruction set.
 .venv/ready: .venv/run
-	@echo "Adding what the tests need, almost 2 GB"
+	@echo "Adding what the tests need, about 2 GB"
 	@CMAKE_ARGS=-DUNCLUMP_THIS_PROCESSOR=OFF $(INSTALL) --editable '.[dev]'
 	@touch $@
 

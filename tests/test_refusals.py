@@ -52,6 +52,18 @@ def test_a_queue_of_another_dimension_is_named_and_one_of_columns_is_to_be_trans
         uc.KoLeo()(x, against=torch.randn(8, 4))
 
 
+@pytest.mark.parametrize("bad", ["integers", "complex", "a module", "lists"])
+def test_project_refuses_what_is_no_tensor_of_floats(bad):
+    x, error, expected, advice = BAD_POINTS[bad]
+    with pytest.raises(error, match=re.escape(expected) + ".*" + re.escape(advice)):
+        uc.project(x)
+
+
+def test_arrays_of_integers_are_to_be_converted_as_numpy_does_it():
+    with pytest.raises(TypeError, match=r"got torch\.int64; convert with .*\.astype\('float32'\) in NumPy"):
+        uc.min_angle(np.ones((5, 3), dtype=np.int64))
+
+
 def test_no_rows_are_not_called_a_single_point():
     with pytest.raises(ValueError, match=r"got \(0, 3\): there are no rows"):
         uc.min_angle(torch.ones(0, 3))
@@ -129,6 +141,11 @@ def test_functions_with_a_draw_refuse_bad_points_first(function, bad):
         ),
         (lambda: uc.objective("spherical_variance", d=3), TypeError, r"these options: d; it takes gather$"),
         (lambda: uc.objective("sliced", circles="3"), TypeError, r"^expected circles to be an int, got str"),
+        (
+            lambda: uc.objective("energy", kernel={"gamma": 2.0}),
+            ValueError,
+            r"^expected a mapping with the name of a kernel, such as .*, got \{'gamma': 2\.0\}$",
+        ),
         (
             lambda: uc.objective("energy", kernel={"name": "riesz", "gamma": 2.0}),
             TypeError,

@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -47,25 +48,32 @@ def check_table(x: Tensor, *, at_least: int = 1) -> None:
 def _how_to_convert(x: object) -> str:
     if isinstance(getattr(x, "points", None), Tensor):
         return "pass its .points"
+    if isinstance(x, str | Path):
+        return "read a file with unclump.load(...).points"
     is_frame = hasattr(x, "__arrow_c_stream__") or hasattr(x, "with_format") or hasattr(x, "to_frame")
     return "convert with unclump.as_table(...).points" if is_frame else "convert with torch.as_tensor(...)"
 
 
-def check_points(x: Tensor, *, at_least: int = 1) -> None:
-    """Raise unless `x` is a floating-point tensor of shape (..., n, d), n >= `at_least`, d >= 2."""
+def check_floats(x: Tensor) -> None:
+    """Raise unless `x` is a floating-point tensor."""
     if isinstance(x, nn.Module):
         advice = "pass its .weight" if isinstance(getattr(x, "weight", None), Tensor) else "pass one of its parameters"
         raise TypeError(f"expected points as a torch.Tensor, got the module {type(x).__name__}; {advice}")
     if not isinstance(x, Tensor):
         raise TypeError(f"expected points as a torch.Tensor, got {type(x).__name__}; {_how_to_convert(x)}")
+    if not x.is_floating_point():
+        advice = "pass real numbers" if x.is_complex() else "convert with .float(), or .astype('float32') in NumPy"
+        raise TypeError(f"expected floating-point points, got {x.dtype}; {advice}")
+
+
+def check_points(x: Tensor, *, at_least: int = 1) -> None:
+    """Raise unless `x` is a floating-point tensor of shape (..., n, d), n >= `at_least`, d >= 2."""
+    check_floats(x)
     if hasattr(x, "device_mesh"):
         raise TypeError(
             "expected a local tensor of points, got a DTensor; use gather=unclump.Shards() for all of its rows, "
             "or pass the rows of this rank, points.to_local()"
         )
-    if not x.is_floating_point():
-        advice = "pass real numbers" if x.is_complex() else "convert with points.float()"
-        raise TypeError(f"expected floating-point points, got {x.dtype}; {advice}")
     if x.layout is not torch.strided:
         raise TypeError(f"expected a dense tensor of points, got {x.layout}; convert with points.to_dense()")
     if x.ndim >= 2 and x.shape[-2] >= at_least and x.shape[-1] >= 2:

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 import unclump as uc
 from tests.small_tables import clump
-from unclump._text import FileError
+from unclump._text import FileError, sanitise
 from unclump.cli import main, parser
 from unclump.tables.comparison_methods import Map
 from unclump.tables.findings import Health
@@ -260,6 +260,7 @@ def test_what_was_saved_is_what_was_measured(planted, tmp_path, capsys):
         assert torch.equal(getattr(loaded, name), getattr(measured, name))
     assert [row.row for row in loaded.bad_rows] == [40, 41]
     assert out.startswith(str(loaded))
+    assert out.endswith(f"written to {sanitise(tmp_path / 'saved')}\n")
 
 
 @pytest.mark.parametrize(

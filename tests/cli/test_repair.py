@@ -309,7 +309,7 @@ def write(name, text):
         (None, "fit docs.npy -o map.npy", "name a file that ends in .safetensors"),
         (None, "fit docs.npy -o nowhere/map.safetensors", "its folder does not exist"),
         (None, "fit docs.npy -o m.safetensors --strength 2", "strength from 0 to 1, got 2"),
-        (None, "fit docs.npy -o m.safetensors --directions 2", "directions with method='all_but_the_top'"),
+        (None, "fit docs.npy -o m.safetensors --directions 2", "directions only with the method 'all_but_the_top'"),
         (None, "fit docs.npy -o m.safetensors --method learn --option circles=3", "--option together with --objective"),
         (None, "apply docs.npy docs.npy -o out.npy", "is not a map that unclump wrote"),
         (None, "apply docs.npy map.safetensors -o out.npy", "map.safetensors: is a map, and maps come before tables"),
@@ -376,8 +376,8 @@ def test_examples_of_the_help_run(example, few_methods):
 def test_how_much_of_the_evidence_counts_is_said(capsys):
     Path("judged.tsv").write_text(Path("judged.tsv").read_text() + "W1\tw2\t0.5\nw3\tW4\t0.5\n")
     evidence = {
-        "Spearman: by 300 of the 303 pairs of judged.tsv; FILE lacks a row of the others, but 2 would match in lower "
-        "case": ["words.npz", "--pairs", "judged.tsv"],
+        "Spearman: by 300 of the 303 pairs of judged.tsv; FILE has no row of that name for the others, but 2 would "
+        "match in lower case": ["words.npz", "--pairs", "judged.tsv"],
         "recall@10: by 40 of the 40 queries of q.npy": ["docs.npy", "--queries", "q.npy", "--relevant", "r.tsv"],
         "k-NN accuracy: by the labels of 120 rows": ["docs.npy", "--labels", "classes.txt"],
     }

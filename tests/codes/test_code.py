@@ -73,6 +73,8 @@ def test_electrons_on_a_sphere_have_thomsons_energy():
         ((4, 1), {}, "expected d >= 2, got 1"),
         ((4.0, 3), {}, "n"),
         ((15, 3), {"init": "spiral"}, "expected init"),
+        ((24, 3), {"init": "spiral"}, "expected init"),  # which has a closed form
+        ((24, 3), {"antipodal": True, "init": "random"}, "expected no init"),
         ((15, 3), {"init": np.zeros((15, 3))}, "zeros"),
         ((15, 3), {"init": np.ones((14, 3))}, r"\(15, 3\)"),
         ((15, 3), {"restarts": 0}, "expected restarts >= 1, got 0"),

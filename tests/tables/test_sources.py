@@ -130,6 +130,7 @@ def test_what_takes_tensors_says_how_to_convert_tables():
         (frame, r"unclump\.as_table\(\.\.\.\)\.points"),
         (frame["vector"], r"unclump\.as_table\(\.\.\.\)\.points"),
         (lists(), r"torch\.as_tensor"),
+        ("words.npz", r"read a file with unclump\.load\(\.\.\.\)\.points"),
     ):
         with pytest.raises(TypeError, match=advice):
             uc.min_angle(source)
@@ -137,7 +138,7 @@ def test_what_takes_tensors_says_how_to_convert_tables():
 
 @pytest.mark.usefixtures("at_the_door")
 def test_save_takes_a_table_alone(tmp_path):
-    with pytest.raises(TypeError, match=r"expected a Table, got ndarray; wrap points in unclump\.Table\(points\)"):
+    with pytest.raises(TypeError, match=r"expected a Table, got ndarray; convert with unclump\.as_table\("):
         uc.save(tmp_path / "points.npy", POINTS.numpy())
     assert not list(tmp_path.iterdir())
 
@@ -167,7 +168,7 @@ def test_health_takes_names_from_where_the_points_come():
     ("source", "options", "error", "message"),
     [
         ("words.npz", {}, TypeError, r"expected a tensor, an array, .*, got the path of a file; read it"),
-        ([[1.0, 0.0], [0.0, 1.0]], {}, TypeError, r"expected a tensor, an array, .*, got list"),
+        ([[1.0, 0.0], [0.0, 1.0]], {}, TypeError, r"expected a tensor, an array, .*, got list; convert it to a tensor"),
         (Model(), {}, ValueError, r"expected sentences for Model to encode, got none"),
         (POINTS, {"sentences": WORDS}, TypeError, r"expected a model that encodes sentences, got Tensor"),
     ],

@@ -226,7 +226,7 @@ def test_numpy_gives_numpy_also_memory_mapped_and_in_the_other_byte_order(tmp_pa
         (lambda x: uc.Isotropy("whitening"), ValueError, r"'whiten', .*got 'whitening'; did you mean 'whiten'\?"),
         (lambda x: uc.Isotropy(strength=1.5), ValueError, r"strength from 0 to 1, got 1\.5"),
         (lambda x: uc.Isotropy(shrinkage=-1), ValueError, r"shrinkage from 0 to 1, got -1"),
-        (lambda x: uc.Isotropy(directions=2), ValueError, r"directions with method='all_but_the_top', got 'whiten'"),
+        (lambda x: uc.Isotropy(directions=2), ValueError, r"only with the method 'all_but_the_top', got 'whiten'"),
         (lambda x: uc.Isotropy("learn", objective="sliced"), TypeError, r"unclump\.Sliced\(\), got str"),
         (lambda x: uc.Isotropy().transform(x), ValueError, r"a fitted map, .* call fit\(table\)"),
         (lambda x: uc.Isotropy().save("m.safetensors"), ValueError, r"a fitted map"),

@@ -1,4 +1,4 @@
-"""What a long computation takes, announced before it begins."""
+"""Estimates of time and memory, printed before a long computation begins."""
 
 import sys
 

@@ -69,7 +69,7 @@ def _read_pairs(path: Path, rows: _Rows, seed: int) -> Evidence:
         else:
             pairs.append(pair)
     note = f"{JudgedPairs.name}: by {len(pairs)} of the {len(pairs) + left_out} pairs of {sanitise(path.name)}"
-    note += "; FILE lacks a row of the others" if left_out else ""
+    note += "; FILE has no row of that name for the others" if left_out else ""
     note += f", but {in_lower_case} would match in lower case" if in_lower_case else ""
     _check_enough(path, len(pairs), "pairs of rows")
     if len(pairs) > _MOST_PAIRS:

@@ -1,4 +1,4 @@
-"""Options that all commands on files have. Nothing here imports torch: help and completion do not wait for it."""
+"""Options that all commands on files have. Nothing here imports torch, so help and completion are quick."""
 
 import argparse
 from pathlib import Path
@@ -30,7 +30,7 @@ def add_output(command: argparse.ArgumentParser) -> None:
 
 
 def add_habits(command: argparse.ArgumentParser, *, quiet: str) -> None:
-    """Add what commands that compute and print a result have in common."""
+    """Add the options that all commands share that compute and print a result."""
     command.add_argument("--device", metavar="DEVICE", help="where torch computes: cpu (default), cuda, cuda:1, mps")
     command.add_argument("--json", action="store_true", help="print JSON; angles in degrees")
     command.add_argument("--quiet", action="store_true", help=quiet)

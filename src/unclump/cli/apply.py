@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _load_map(args: argparse.Namespace) -> "Isotropy":
-    """Load the map; raise if it stands where the table belongs."""
+    """Load the map; raise if map and table are in the wrong order."""
     from unclump.tables.transform import Isotropy
 
     try:

@@ -16,7 +16,7 @@ from unclump.cli._stages import shows_progress
 if TYPE_CHECKING:
     from unclump.codes import Code
 
-HELP = "n well-separated directions in d dimensions"
+HELP = "find n well-separated directions in d dimensions"
 DESCRIPTION = (
     "Find n directions in d dimensions that are as far apart as possible: by an exact construction, from the "
     "catalogue, or else by a search, which may take minutes. Ctrl-C ends it with the best so far."
@@ -112,7 +112,7 @@ def _announce_search(args: argparse.Namespace) -> None:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Raise before a search for what would fail after it, and for limits of a search that a known code ignores."""
+    """Raise before the search if a limit is invalid, though a known code ignores it, or a file cannot be written."""
     from unclump._checks import check_count, check_positive
 
     if args.time_limit is not None:
@@ -141,7 +141,7 @@ def _say_unused(args: argparse.Namespace) -> None:
 
 
 def _options_of_search(args: argparse.Namespace) -> list[tuple[str, object]]:
-    """The options that were given of those that bound or start a search, with their values."""
+    """The given options that limit or start a search, with their values."""
     given = [(f"--{name.replace('_', '-')}", getattr(args, name)) for name in ("restarts", "time_limit", "init")]
     return [(option, value) for option, value in given if value is not None]
 

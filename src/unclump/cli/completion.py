@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from unclump.cli._files import OBJECTIVES
 
-HELP = "completion script for your shell"
+HELP = "print a completion script for your shell"
 DESCRIPTION = "Print a script that lets your shell complete commands, options and files."
 EXAMPLES = """examples:
   unclump completion bash > ~/.local/share/bash-completion/completions/unclump

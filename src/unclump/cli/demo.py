@@ -1,4 +1,4 @@
-"""`unclump demo`: a clumped table comes apart: measured, dispersed, measured again, with a figure and a report."""
+"""`unclump demo`: disperse a clumped table, and measure it before and after, with a figure and a report."""
 
 import argparse
 import io

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from unclump.tables.files import Table
     from unclump.tables.findings import Health
 
-HELP = "the health of a table of embeddings"
+HELP = "measure the health of a table of embeddings"
 DESCRIPTION = (
-    "Measure duplicates, nearest angles, cone, rank, hubness, dead dimensions and norms of a table of embeddings, "
-    "beside the same number of uniform points, and give a verdict, which tells faults from structure that a good table "
-    "has."
+    "Measure duplicates, nearest angles, cone, rank, hubness, constant dimensions and norms of a table of embeddings, "
+    "compare them with those of as many uniform points, and give a verdict, which distinguishes faults from the "
+    "structure of a good table."
 )
 EXAMPLES = """examples:
   unclump measure words.npy                          the table's health and a verdict
@@ -115,7 +115,8 @@ def _run(args: argparse.Namespace, processes: "Processes") -> int:
         else:
             advice = [f"try: {escape_unprintable(command)}" for command in commands]
             size, _, figures = str(result).partition("\n")
-            print("\n".join([size, *_describe_parts(args.files), figures, *share.notes, *advice]))
+            written = [] if args.save is None else [f"written to {sanitise(args.save)}"]
+            print("\n".join([size, *_describe_parts(args.files), figures, *share.notes, *advice, *written]))
     # torchrun ends all processes at the first that fails: the others must not, while the first one writes.
     return int(processes.is_first and not fail_on.isdisjoint(result.verdict.findings))
 

@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   unclump place words.npz --new tokens.txt -o longer.npz       a row for each name in tokens.txt
   unclump place vectors.npy --count 5 -o longer.npy            five rows for a table without names
 
-New rows are appended; the old ones stay bit for bit. The norm of a new row is the median norm of the table.
+New rows are appended; the old ones are unchanged, bit for bit. The norm of a new row is the median norm of the table.
 """
 _SAMPLES = 10_000  # candidate directions; at least four times the number of new rows
 _NAMELESS = ("npy", "safetensors")  # formats that cannot store names
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace, stages: Stages) -> str:
-    """Do it all, and return what to print at the end."""
+    """Run the command, and return what to print at the end."""
     stages.show(f"reading {sanitise(args.file.name)}")
     import torch
 

@@ -28,8 +28,8 @@ EXAMPLES = """examples:
   unclump repair words.npz --pairs judged.tsv -o better.npz --map map.safetensors
                                                                   write what is recommended
 
-Fields are separated by tabs; a line that begins with a hash and a space is a comment. Rows are called by name, or by
-number from 0 where FILE has no names. Maps are for every table, and for its queries. Spreading moves rows one by one,
+Fields are separated by tabs; a line that begins with a hash and a space is a comment. Rows are given by name, or by
+number from 0 if FILE has no names. A map suits any table, and queries can follow it. Spreading moves rows one by one,
 and queries cannot follow: it is recommended only with --by-index, for tables that are only looked up by index (token
 tables, codebooks, prototypes).
 """

@@ -16,10 +16,10 @@ from unclump.cli._stages import shows_progress
 if TYPE_CHECKING:
     from unclump.tables.files import Table
 
-HELP = "the health of a table as one HTML page"
+HELP = "write the health of a table as one HTML page"
 DESCRIPTION = (
-    "The health of a table of embeddings as one HTML page that works offline; with two tables, before and after side "
-    "by side."
+    "Write the health of a table of embeddings as one HTML page that works offline; with two tables, before and after "
+    "side by side."
 )
 EXAMPLES = """examples:
   unclump report words.safetensors                        writes words.report.html

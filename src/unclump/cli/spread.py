@@ -86,7 +86,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _run(args: argparse.Namespace, stages: Stages) -> str | None:
-    """Do it all, and return what to print at the end."""
+    """Run the command, and return what to print at the end."""
     stages.show(f"reading {sanitise(args.file.name)}")
     from unclump.cli._comparison import comparison_to_dict, format_comparison
     from unclump.cli._tables import read_table, resolve_output

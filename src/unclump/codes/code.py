@@ -10,7 +10,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from unclump._checks import check_count
 from unclump._text import counted
 from unclump.codes import catalogue, code_display
 from unclump.codes.bounds.three_point import three_point
@@ -18,7 +17,7 @@ from unclump.codes.bounds.upper_bound import Bound, best_bound, best_line_bound
 from unclump.codes.catalogue.published import Published, published
 from unclump.codes.constructions.exact import exact_code, exact_subset
 from unclump.codes.constructions.lines import exact_lines
-from unclump.codes.search.solver import Solution, minimal_energy, solve
+from unclump.codes.search.solver import Solution, minimal_energy, solve, validate_options
 from unclump.codes.symmetry import Symmetry, symmetry
 from unclump.codes.verify import Contacts, contacts
 from unclump.kernels import Kernel
@@ -125,9 +124,8 @@ def spherical_code(
 
     Returns a code in closed form if one is known, otherwise that of the catalogue. If there is none, it searches, which
     takes seconds to minutes, or longer beyond a thousand points: `time_limit` limits it, and Ctrl-C returns the best so
-    far.
-    `restarts`, `time_limit` or `init` search instead of reading the catalogue. They have no effect where the code has a
-    closed form: only `fresh` ignores that, too.
+    far. With `restarts`, `time_limit` or `init`, it searches instead of reading the catalogue; a code in closed form is
+    still returned without a search, unless `fresh` is true.
 
     Args:
         n: Number of directions, at least two.
@@ -147,9 +145,8 @@ def spherical_code(
         >>> print(f"{code.source}: {math.degrees(code.min_angle):.12f} degrees, {code.proof}")
         snub cube: 43.690767107676 degrees, Robinson 1961
     """
-    check_count("n", n, at_least=2)
-    check_count("d", d, at_least=2)
     init = init.detach().cpu().numpy() if isinstance(init, Tensor) else init
+    validate_options(n, d, restarts, seed, time_limit, init, antipodal=antipodal)
     options = {"restarts": restarts, "seed": seed, "time_limit": time_limit, "init": init, "progress": progress}
     bounds, exact_codes = (best_line_bound, exact_lines) if antipodal else (best_bound, exact_code)
     if kernel is not None:

@@ -62,7 +62,7 @@ def axis_circles(
 
 
 def matched(circles: Circles, x: Tensor, d: int) -> Circles:
-    """Circles in d dimensions on the device of x, contiguous; raise unless their shape and dtype are those of such."""
+    """Move circles to the device of x, contiguous; raise unless their shape and dtype fit points in d dimensions."""
     if circles.is_floating_point():
         if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
             raise ValueError(
@@ -78,7 +78,7 @@ def matched(circles: Circles, x: Tensor, d: int) -> Circles:
 
 
 def check_axes(circles: Circles, d: int) -> None:
-    """Raise unless circles through axes are through some of the d that there are; reads their numbers."""
+    """Raise unless all axis numbers are from 0 to d - 1. This reads them, which synchronises a GPU."""
     if circles.is_floating_point() or circles.numel() == 0:
         return
     least, largest = torch.aminmax(circles)

@@ -106,7 +106,9 @@ def transport(
 
 
 def chord(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
-    r"""The Euclidean distance :math:`\lVert x - y \rVert`, in [0, 2].
+    r"""The Euclidean distance :math:`\lVert x - y \rVert` of points on the sphere, in [0, 2].
+
+    Rows of any other norm must be projected first, by `unclump.project`.
 
     Example:
         >>> chord(torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
@@ -118,6 +120,8 @@ def chord(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float
 
 def angle(x: Float[Tensor, "*#shape d"], y: Float[Tensor, "*#shape d"]) -> Float[Tensor, "*shape"]:
     r"""The geodesic distance :math:`2 \operatorname{atan2}(\lVert x - y \rVert, \lVert x + y \rVert)`, in radians.
+
+    Both must be points on the sphere: rows of any other norm must be projected first, by `unclump.project`.
 
     The arc cosine of the inner product cannot resolve angles below the square root of machine epsilon (0.02 degrees in
     float32); this form is accurate from coinciding points to antipodes.

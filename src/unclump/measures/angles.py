@@ -220,7 +220,7 @@ def summary(
     generator: torch.Generator | None = None,
     gather: Gather = False,
 ) -> Summary:
-    """All measures of one table; the result prints itself as a table.
+    """Compute all measures of one table; the result prints as a table.
 
     Args:
         x: Points, n >= 2.

@@ -120,8 +120,10 @@ def occurrences(indices: Indices, codes: int) -> Float[Tensor, "*sets k"]:
     check_count("codes", codes)
     values = as_tensor(indices)
     if not isinstance(values, Tensor) or values.dtype.is_floating_point or values.dtype == torch.bool:
-        kind = values.dtype if isinstance(values, Tensor) else type(values).__name__
-        raise TypeError(f"expected indices of codes as integers, got {kind}; pass counts= for counts")
+        is_tensor = isinstance(values, Tensor)
+        kind = values.dtype if is_tensor else type(values).__name__
+        advice = "pass counts= for counts" if is_tensor else "convert with torch.as_tensor(...)"
+        raise TypeError(f"expected indices of codes as a tensor of integers, got {kind}; {advice}")
     if values.ndim == 0:
         raise ValueError("expected indices of shape (..., n), got a single number; pass a vector of them")
     if values.numel() > 0 and (values.min() < 0 or values.max() >= codes):

@@ -76,7 +76,10 @@ def _make_kernel(kernel: Kernel | str | Mapping[str, Any]) -> Kernel:
     if not isinstance(kernel, str | Mapping):
         raise TypeError(f"expected a kernel, its name, or a mapping with its name and options, got {kernel!r}")
     options = {"name": kernel} if isinstance(kernel, str) else dict(kernel)
-    name = str(options.pop("name", None))
+    if "name" not in options:
+        example = {"name": "riesz", "s": 2.0}
+        raise ValueError(f"expected a mapping with the name of a kernel, such as {example}, got {kernel!r}")
+    name = options.pop("name")
     check_choice("the kernel's name", name, _KERNELS)
     _check_options(f"kernel {name!r}", _KERNELS[name], options)
     return _KERNELS[name](**options)

@@ -1,4 +1,4 @@
-"""What all objectives have in common: the checks, who else takes part, and the way to the gradient.
+"""The base class of all objectives: validation, queues, weights and ranks, and the gradient.
 
 An objective computes its value and its gradient together, without a graph, by the operations of `unclump.ops`; one node
 of autograd holds both. Shapes here are (n, d), or (b, n, d) for b separate sets. `_transforms.py` has the node that
@@ -46,31 +46,31 @@ class Objective(nn.Module):
     """The names of the options, which `repr` shows."""
 
     supports_weights = False
-    """Whether `weight` may be numbers; otherwise it must be a mask."""
+    """Whether `weight` may contain numbers; otherwise it must be a mask."""
 
     fewest = 2
-    """The smallest number of points for which there is anything to compute."""
+    """The smallest number of points for which the objective is defined."""
 
     reduction = "mean"
-    """The reduction of calls that choose none."""
+    """The reduction of calls without `reduction=`."""
 
     needs_zero_rows = True
     """Whether masked rows are set to zero before the evaluation, whatever they hold."""
 
     joins_queue = True
-    """Whether the queue is normalised in one table with the embeddings, rather than by itself."""
+    """Whether queue and embeddings are normalised together, in one table."""
 
     vanishes = False
-    """Whether value and gradient are zero by themselves where `Others.mass` is infinite, for want of points."""
+    """Whether value and gradient become zero if `Others.mass` is infinite, as it is for too few points."""
 
     needs_directions = True
-    """Whether rows of zeros are left out, since they have no direction; not if rows are used as they are."""
+    """Whether rows of zeros are left out because they have no direction; False if rows are used as they are."""
 
     has_fused = False
-    """Whether there may be a compiled loop for this class with these options."""
+    """Whether this class has a compiled loop, for some inputs at least."""
 
     rows_of_pull = -2
-    """The dimension of `Pull.vectors` that counts rows."""
+    """The dimension of `Pull.vectors` that corresponds to rows."""
 
     supports_second_derivatives = False
     """Whether there is a `definition` to differentiate twice."""
@@ -209,28 +209,28 @@ class Objective(nn.Module):
         return Inputs(embeddings, against, weight, draw), call
 
     def draw(self, embeddings: Float[Tensor, "*sets n d"]) -> Tensor | None:
-        """The random part of a call, one for all sets; None where there is none."""
+        """Draw the random part of a call, shared by all sets; None if the objective is not random."""
         return None
 
     def normalise(self, x: Float[Tensor, "*sets n d"]) -> tuple[Float[Tensor, "*sets n d"], Float[Tensor, "*sets n 1"]]:
-        """Rows as `loss` takes them, and a factor for the gradient of each, which is zero for rows of zeros alone."""
+        """Normalise rows for `loss`; also return a factor for the gradient of each, zero only for rows of zeros."""
         x, inverse_norms = unit_rows(x)
         return x, inverse_norms
 
     def fused(
         self, embeddings: Float[Tensor, "*sets n d"], draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None] | None:
-        """The objective of raw embeddings without others, in one compiled loop.
+        """Compute the objective of raw embeddings, without queue, weights or other ranks, in one compiled loop.
 
         Returns None if there is no such loop, or if a row has no direction. It is then called again without the rows
-        of zeros; if that returns None too, `loss` takes over, with weights.
+        of zeros; if that returns None too, `loss` is called, with weights.
         """
         return None
 
     def loss(
         self, x: Float[Tensor, "*sets n d"], others: Others, draw: Any, needs_grad: bool
     ) -> tuple[Float[Tensor, "*sets"], Pull | None]:
-        """The objective of rows from `normalise` among others, and what `pull_back` turns into its gradient."""
+        """Compute the objective of normalised rows, and the data from which `pull_back` computes its gradient."""
         raise NotImplementedError
 
     def terms(
@@ -240,21 +240,21 @@ class Objective(nn.Module):
         draw: Any,
         left: Float[Tensor, "*sets n"] | None,
     ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-        """The terms whose mean is the objective, one per row, and the gradient of their sum weighted by `left`."""
+        """Compute the terms of rows, whose mean is the objective, and the gradient of their sum weighted by `left`."""
         raise NotImplementedError
 
     def count(self, others: Others) -> Float[Tensor, "*sets"] | float:
-        """The sum of the terms, weighted if there are weights, divided by the objective."""
+        """The weighted sum of the terms divided by the objective: the divisor of their mean."""
         return others.mass
 
     def pull_back(
         self, pull: Pull, draw: Any, scale: Float[Tensor, "*sets 1 1"] | Float[Tensor, ""], d: int
     ) -> Float[Tensor, "*sets n d"]:
-        """The gradient with respect to the embeddings, times `scale`."""
+        """Compute the gradient with respect to the embeddings, times `scale`."""
         return pull.vectors * (scale if pull.scale is None else scale * pull.scale)
 
     def definition(self, embeddings: Float[Tensor, "*sets n d"], others: Others, draw: Any) -> Float[Tensor, "*sets"]:
-        """The objective, computed by operations that are twice differentiable."""
+        """Compute the objective by operations that are twice differentiable."""
         raise NotImplementedError
 
     def extra_repr(self) -> str:

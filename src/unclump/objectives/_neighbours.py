@@ -146,7 +146,7 @@ class OfNeighbours(Objective):
     def _search(
         self, x: Float[Tensor, "*sets n d"], others: Others
     ) -> tuple[Float[Tensor, "*sets nk d"], Int[Tensor, "*sets nk 1"], Float[Tensor, "*sets nk 1"] | None]:
-        """The k nearest of every point: where, their numbers through all ranks, -1 if fixed, and squared chords.
+        """Find the k nearest of every point: coordinates, row numbers over all ranks (-1 if fixed), and squared chords.
 
         The chords are None where `measure` needs none.
         """
@@ -166,7 +166,7 @@ class OfNeighbours(Objective):
         return points, near.unsqueeze(-1), (x - points).square().sum(dim=-1, keepdim=True)
 
     def _check_others(self, others: Others) -> None:
-        """Refuse points that do not make groups, or are fewer than are looked for."""
+        """Raise if the points cannot be divided into groups, or are too few for k neighbours."""
         rows = others.ranks.total
         if self.neighbours != "exact" and (others.against is not None or others.is_weighted or others.ranks.size > 1):
             raise ValueError(
@@ -194,7 +194,7 @@ class OfNeighbours(Objective):
     def _parts(
         self, r2: Float[Tensor, "*sets nk 1"] | None, others: Others
     ) -> Float[Tensor, "*sets nk 1"] | float | None:
-        """The part of each of its nearest in the term of a point: the same for all that a mask leaves; None is one.
+        """The share of each neighbour in the term of a point: the same for all unmasked ones; None for one.
 
         In a group, a mask may leave a point without others: then its term is zero.
         """

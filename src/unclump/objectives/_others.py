@@ -1,9 +1,9 @@
-"""Who takes part in an objective: its points, fixed ones, and those of other processes, each with its weight.
+"""The points of an objective, with their weights: those of the call, of its queue, and of other processes.
 
 **Rows without a direction take no part.** A row of zeros, as `padding_idx` makes one, is treated like one that a mask
-leaves out: its weight is zero, it is no other's neighbour, counts in no mean, and has no gradient. The same holds in a
-queue and on other ranks. `among` decides this on the device, from the norms: nothing waits for its values. A single
-table of which a fused loop of the CPU can do the other rows does not come here: see `_zero_rows.py`.
+leaves out: its weight is zero, it is not a neighbour of any row, counts in no mean, and has no gradient. The same holds
+in a queue and on other ranks. `among` decides this on the device, from the norms, without a synchronisation. A single
+table whose other rows a fused loop of the CPU can process is handled in `_zero_rows.py` instead.
 """
 
 import math
@@ -20,7 +20,7 @@ from unclump.ops.dispatch import has_native
 
 @dataclass(eq=False)
 class Others:
-    """What the points of this process are among. A single table without weights is the simplest case.
+    """What the points of this process are compared with. A single table without weights is the simplest case.
 
     Attributes:
         ranks: The processes.
@@ -78,7 +78,7 @@ class Others:
 
     @property
     def fixed(self) -> int:
-        """How many rows do not move, those without a direction among them."""
+        """The number of fixed rows, including those without a direction."""
         return 0 if self.against is None else self.against.shape[-2]
 
     @property
@@ -128,7 +128,7 @@ class Others:
 
     @property
     def shares(self) -> Float[Tensor, "*sets n"] | float:
-        """The part of every point here in a mean over all points; without weights, the same for all."""
+        """The share of each local point in a mean over all points; without weights, the same for all."""
         if self.factors is None or isinstance(self.mass, float):
             return 1 / self.mass
         return self.factors / self.mass.unsqueeze(-1)
@@ -137,7 +137,7 @@ class Others:
 def among(
     objective: Any, x: Tensor, against: Tensor | None, weight: Tensor | None, ranks: Alone, *, is_binary: bool
 ) -> tuple[Tensor, Others]:
-    """The rows as `Objective.normalise` has them, and who takes part.
+    """The rows as `Objective.normalise` returns them, and the points that take part.
 
     Args:
         objective: An `Objective`, whose file imports this one.
@@ -193,7 +193,7 @@ class _Masks(NamedTuple):
 def _directed(
     objective: Any, x: Tensor, against: Tensor | None, ranks: Alone
 ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None, _Masks | None]:
-    """The rows and the queue normalised, both in one table, the rows' scale, and who has a direction; None for all."""
+    """Normalised rows and queue in one table, the rows' scale, and a mask of rows with a direction; None for all."""
     if not objective.needs_directions:
         return x, None, against, None, None
     if against is None:

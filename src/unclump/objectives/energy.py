@@ -98,11 +98,11 @@ def check_finite_self(kernel: Kernel) -> None:
 def sums_among(
     x: Tensor, kernel: Kernel, others: Others, left: Tensor | None, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-    r"""For every point the weighted sum of the kernel over its others, on any rank, and the fixed points.
+    r"""For every point, sum the kernel over all other points, on any rank, and the fixed points, by their weights.
 
-    With the gradient by the embeddings of the sums' sum with weights `left`, of all ranks; None are the points' own
-    weights. Every rank computes the pairs of its own points. The term of a point here with one elsewhere comes once on
-    both ranks, and its gradient here is therefore that of two terms.
+    The gradient is that of the sum of these sums over all ranks, weighted by `left`, or by the points' own weights if
+    it is None. Every rank computes the pairs of its own points. A pair of points on two ranks has a term on each, so
+    its gradient counts twice.
     """
     if type(kernel) is FramePotential and others.ranks.total + others.fixed > 2 * x.shape[-1]:
         return _sums_of_squared_cosines(x, others, left, needs_grad)
@@ -123,14 +123,14 @@ def sums_among(
 def _sums_of_squared_cosines(
     x: Tensor, others: Others, left: Tensor | None, needs_grad: bool
 ) -> tuple[Float[Tensor, "*sets n"], Pull | None]:
-    r"""The same of the squared cosine, by second moments: O(n d^2) for more points than dimensions.
+    r"""The same for the squared cosine, by second moments: O(n d^2) for more points than dimensions.
 
     .. math:: \sum_{j \ne i} w_j \langle x_i, x_j \rangle^2 = x_i^\top M_w x_i - w_i, \qquad
         M_w = \sum_j w_j x_j x_j^\top
 
-    and :math:`2 (u_i M_w + w_i M_u) x_i` is the gradient of the sum with weights u, up to its normal part. Of fewer
-    points than twice the dimension the difference would lose digits. Unlike the sums over pairs this does not take
-    coinciding rows apart, which may stay together in a tight frame.
+    and :math:`2 (u_i M_w + w_i M_u) x_i` is the gradient of the sum with weights u, up to its normal part. For
+    fewer than 2d points, the difference would lose digits. Unlike the sums over pairs, this does not separate
+    coinciding rows: a tight frame may contain a point twice.
     """
     with exact_products(x.device):
         own = x if others.weight is None else x * others.weight.unsqueeze(-1)
@@ -154,12 +154,12 @@ def _sums_of_squared_cosines(
 
 
 def total_among(sums: Float[Tensor, "*sets n"], others: Others) -> Float[Tensor, "*sets"]:
-    """The weighted sum of all points' sums, on all ranks."""
+    """Add up the sums of all points, on all ranks, by their weights."""
     return others.ranks.sum((sums if others.factors is None else sums * others.factors).sum(dim=-1))
 
 
 def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
-    """The sum of the weights of all pairs of a point and another or a fixed one."""
+    """The total weight of all pairs of a point with another point or a fixed one."""
     if others.is_binary:
         return others.mass * (others.mass_with_fixed - 1)
     return others.mass * others.mass_with_fixed - others.power_sum(2)
@@ -168,8 +168,8 @@ def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
 class Energy(Objective):
     """`energy` of raw embeddings.
 
-    The kernel and the formula are those of `energy`. How to call it with a queue, a mask or a reduction: see
-    `Objective.forward`.
+    The kernel and the formula are those of `energy`. See `Objective.forward` for
+    queues, masks and reductions.
     """
 
     choices = ("kernel",)
@@ -211,8 +211,8 @@ class Energy(Objective):
 class MMD(Energy):
     """`mmd` of raw embeddings.
 
-    The kernel and the formula are those of `mmd`. How to call it with a queue, a mask or a reduction: see
-    `Objective.forward`.
+    The kernel and the formula are those of `mmd`. See `Objective.forward` for
+    queues, masks and reductions.
     """
 
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:

@@ -82,8 +82,8 @@ def koleo(
 class MaxMin(OfNeighbours):
     """`max_min` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    The options and the formula are those of `max_min`. How to call it with a queue, a mask or a reduction: see
-    `Objective.forward`.
+    The options and the formula are those of `max_min`. See `Objective.forward` for
+    queues, masks and reductions.
 
     With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
     others, only these count.
@@ -106,8 +106,8 @@ class MaxMin(OfNeighbours):
 class KoLeo(OfNeighbours):
     """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    The options and the formula are those of `koleo`. How to call it with a queue, a mask or a reduction: see
-    `Objective.forward`.
+    The options and the formula are those of `koleo`. See `Objective.forward` for
+    queues, masks and reductions.
 
     With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
     others, only these count.

@@ -49,8 +49,8 @@ def _check_definite(kernel: Kernel) -> None:
 class LogDet(Objective):
     """`log_det` of raw embeddings.
 
-    The kernel and the formula are those of `log_det`. How to call it with a queue, a mask or a reduction: see
-    `Objective.forward`.
+    The kernel and the formula are those of `log_det`. See `Objective.forward` for
+    queues, masks and reductions.
     """
 
     choices = ("kernel",)

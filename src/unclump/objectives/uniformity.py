@@ -54,7 +54,7 @@ def uniformity(
 
 
 def alignment(x: Float[Tensor, "*sets n d"], y: Float[Tensor, "*sets n d"], alpha: float = 2.0) -> Float[Tensor, ""]:
-    r"""The alignment loss that goes with `uniformity`: the mean power of the distance between two views of an input.
+    r"""The alignment loss of contrastive learning: the mean power of the distance between two views of an input.
 
     .. math:: \mathcal{L}_{align}(x, y) = \frac1n \sum_{i=1}^n \lVert x_i - y_i \rVert^\alpha
 

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.linalg import vector_norm
 
+from unclump._checks import check_floats
 from unclump._precision import full_precision
 from unclump.geometry.sphere import tangent, unit
 from unclump.ops.dispatch import has_native, has_triton, register
@@ -30,6 +31,7 @@ def project(x: Float[Tensor, "*shape d"]) -> Float[Tensor, "*shape d"]:
                 [0.0000, 1.0000],
                 [0.0000, 0.0000]])
     """
+    check_floats(x)
     if torch.compiler.is_compiling():  # compilers know no functions of ours with a derivative in forward mode
         return unit(x)
     return _project(full_precision(x))[0]

@@ -78,7 +78,7 @@ class Recommendation:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Repairs of one table beside each other. Prints itself as a table, also in a notebook."""
+    """Repairs of one table, compared. Prints as a table, also in a notebook."""
 
     file: str
     rows: int

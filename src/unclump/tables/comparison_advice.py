@@ -1,4 +1,4 @@
-"""What to do with a table, by the evidence of a comparison: nothing is recommended that has not been shown to help."""
+"""The recommendation that follows from a comparison: only a repair that measurably helps is recommended."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -65,7 +65,7 @@ def recommend(methods: Sequence[Compared], figure: Figure | None, *, by_index: b
 
 
 def explain_faults(x: Float[Tensor, "n d"], figure: Figure | None, centre: str) -> Iterator[str]:
-    """Say why a table that has a fault should stay as it is all the same, for each that `unclump measure` names.
+    """For each fault that `unclump measure` names, explain why the table may stay as it is nevertheless.
 
     Args:
         x: The table, whose rows are not zero.

@@ -23,7 +23,7 @@ from unclump.tables.verdict import is_hub
 NEIGHBOURS = 10
 SAMPLE = 20_000  # rows that are compared of a larger table
 _LONG = 10  # minutes
-_NO_NEED = "no cone, collapsed rank or large hub calls for a repair: the table as it is may well do"
+_NO_NEED = "the table has no cone, collapsed rank or large hub, so it may need no repair"
 _BY_INDEX = "spread moves rows one by one, which suits only tables looked up by index: tokens, codebooks, prototypes"
 Measured = tuple[dict[str, float], dict[str, tuple[float, float]], dict[str, tuple[float, float, float]]]
 
@@ -140,7 +140,7 @@ class _Judge:
 def _notes(compared: int, rows: int, *, by_index: bool, has_figure: bool) -> Iterator[str]:
     if not has_figure:
         yield "judged by neighbours and hubs alone; --pairs, --queries or --labels judge by what the table is for"
-    yield _BY_INDEX if by_index else f"{_BY_INDEX}; add --by-index if FILE is one"
+    yield _BY_INDEX if by_index else f"{_BY_INDEX}; add --by-index if FILE is such a table"
     if compared < rows:
         yield f"compared on {compared} of {rows} rows, chosen at random; maps were fitted on all"
     where = ", in parentheses after the change" if has_figure else ""

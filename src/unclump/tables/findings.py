@@ -27,7 +27,7 @@ _FINGERPRINT_ROWS = 64
 
 @dataclass(frozen=True, repr=False)
 class Health:
-    """The result of `health`; angles in radians, rows by number from 0. Prints itself as a table, in degrees.
+    """The result of `health`; angles in radians, rows by number from 0. Prints as a table, in degrees.
 
     In a notebook it is shown as a table with a histogram of the nearest angles.
 

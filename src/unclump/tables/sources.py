@@ -106,7 +106,7 @@ def _to_arrow(source: Any) -> Any:
         source = source.rename(columns=str)  # Arrow warns of numbers beside text
         source = source.reset_index(names="name") if has_names else source
     if not hasattr(source, "__arrow_c_stream__"):
-        raise TypeError(f"expected {_EXPECTED}, got {type(source).__name__}")
+        raise TypeError(f"expected {_EXPECTED}, got {type(source).__name__}; convert it to a tensor or an array")
     return pyarrow().table(source)
 
 

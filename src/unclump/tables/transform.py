@@ -77,7 +77,10 @@ class Isotropy:
         options = {"directions": directions, "shrinkage": shrinkage, "objective": objective, "steps": steps}
         for option, value in options.items():
             if value is not None and _OPTIONS[option] != method:
-                raise ValueError(f"expected {option} with method={_OPTIONS[option]!r}, got {method!r}; leave it out")
+                raise ValueError(
+                    f"expected {option} only with the method {_OPTIONS[option]!r}, got {method!r}; leave it out, or "
+                    "choose that method"
+                )
         if directions is not None:
             check_count("directions", directions)
         if shrinkage is not None:

@@ -1,8 +1,8 @@
 """The verdict on a table: faults, apart from structure that a good table has, and what to do about the faults.
 
 Uniform points are the reference for measures, not for health: rows with a meaning lie nearer to rows with a similar
-meaning than uniform points do, and lean to common directions. A fault is what makes rows indistinguishable or unusable.
-The thresholds are those between good tables and tables with planted faults; `experiments/verdict.py` measures both.
+meaning than uniform points do, and lean towards common directions. A fault is what makes rows indistinguishable or
+unusable. The thresholds separate good tables from tables with planted faults; `experiments/verdict.py` measures both.
 """
 
 import shlex
@@ -48,7 +48,7 @@ class Verdict:
 
     Attributes:
         kind: The worst fault, by its name in `FAULTS`; without faults "structured", "uniform" or "better than uniform".
-        findings: The names of all faults, worst first, or the kind of a table without.
+        findings: The names of all faults, worst first; without faults, `kind` alone.
         text: The verdict in one line.
         structure: How the table differs from uniform points without being at fault, in words.
         commands: The commands that help, with FILE and OUT for the table and the result.
@@ -142,8 +142,8 @@ def verdict(facts: Evidence) -> Verdict:
     dimensions        more than 1 percent of the dimensions are constant: a hundredth of the median deviation or less
     norms             the norms vary by a tenth of their mean or more, and go with the frequency (or fall with the row
                       number) with a rank correlation of 0.7 or more
-    structured        none of these; rows are nearer to their nearest than uniform points, lean to one direction, or use
-                      dimensions unevenly
+    structured        none of these; rows are nearer to their neighbours than uniform points, lean towards one
+                      direction, or use dimensions unevenly
     better than       none of these; at most one of 1000 uniform tables has such a large smallest angle, or the mean
     uniform           nearest angle exceeds that of uniform points by 1 percent and 3 standard deviations
     uniform           none of these

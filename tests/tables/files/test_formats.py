@@ -150,7 +150,7 @@ def test_parquet_columns_are_chosen(tmp_path):
         ([[1.0, 2.0], [3.0]], "row 1: expected 2 numbers, got 1"),
         ([[1.0, 2.0], None], "row 1: expected numbers in 'v', got null"),
         ([[1.0, 2.0], [3.0, None]], "row 1: expected numbers, got a null among them"),
-        ([[1, 2], [3, 4]], "no columns of numbers or column of lists in floating point; it holds 'v' list"),
+        ([[1, 2], [3, 4]], "no columns of numbers or column of lists in floating point; it holds 'v' list.*; convert"),
         ([[1.0], [2.0]], "at least 1 row of at least 2 numbers, got 2 x 1"),
         ([], "at least 1 row"),
     ],

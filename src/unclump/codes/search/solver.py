@@ -79,11 +79,9 @@ def solve(
         109.4712206345
     """
     start_time = time.monotonic()
-    _validate(n, d, restarts, seed, time_limit, init)
+    validate_options(n, d, restarts, seed, time_limit, init, antipodal=antipodal)
     if target is not None:
         check_number("target", target)
-    if antipodal and isinstance(init, str):
-        raise ValueError(f"expected no init, or directions of lines to improve, for antipodal codes, got {init!r}")
     target = math.inf if target is None else target
     start = _unit_init(init)
     search: CodeSearch | LineSearch
@@ -132,7 +130,7 @@ def minimal_energy(
         3.6742346142
     """
     start_time = time.monotonic()
-    _validate(n, d, restarts, seed, time_limit, init)
+    validate_options(n, d, restarts, seed, time_limit, init)
     check_kernel(kernel, Kernel)
     encode_kernel(kernel)  # raises for kernels without a loop
     best = run_restarts(
@@ -148,9 +146,17 @@ def minimal_energy(
     return EnergySolution(best.points, angle, best.starts, best.hops, seconds, seed, -best.score)
 
 
-def _validate(
-    n: int, d: int, restarts: int | None, seed: int, time_limit: float | None, init: Points | str | None
+def validate_options(
+    n: int,
+    d: int,
+    restarts: int | None,
+    seed: int,
+    time_limit: float | None,
+    init: Points | str | None,
+    *,
+    antipodal: bool = False,
 ) -> None:
+    """Raise if a search does not take these options."""
     check_count("n", n, at_least=2)
     check_count("d", d, at_least=2)
     check_count("seed", seed, at_least=0)
@@ -159,6 +165,8 @@ def _validate(
     if time_limit is not None:
         check_positive("time_limit", time_limit)
     if isinstance(init, str):
+        if antipodal:
+            raise ValueError(f"expected no init, or directions of lines to improve, for antipodal codes, got {init!r}")
         check_choice("init", init, START_KINDS)
     elif init is not None:
         if not isinstance(init, np.ndarray):

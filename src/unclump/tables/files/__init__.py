@@ -168,7 +168,7 @@ def check_target(path: str | os.PathLike[str], table: Table, *, in_place: bool =
     path = Path(path)
     if not isinstance(table, Table):
         kind = type(table).__name__
-        raise TypeError(f"expected a Table, got {kind}; wrap points in unclump.Table(points), others in as_table(...)")
+        raise TypeError(f"expected a Table, got {kind}; convert with unclump.as_table(...)")
     with prefix_errors(path):
         _check_not_source(path, table.source, in_place=in_place)
         format_name = format_to_write(path, table)

@@ -127,8 +127,10 @@ def choose_columns(schema: Any, rows: int, requested: str | None, *, argument: s
         choices = list_entries({k: entries[k] for k in lists})
         raise FileError(f"holds several tables; pick one with {argument.format('...') or some_tensor()}: {choices}")
     if len(numbers) < 2:
-        missing = "columns of numbers or column of lists" if requested is None else f"column '{sanitise(requested)}'"
-        raise FileError(f"holds no {missing} in floating point; it holds {list_entries(entries)}")
+        missing, advice = "columns of numbers or column of lists", "; convert coordinates to float32"
+        if requested is not None:
+            missing, advice = f"column '{sanitise(requested)}'", ""
+        raise FileError(f"holds no {missing} in floating point; it holds {list_entries(entries)}{advice}")
     if len({schema.field(name).type for name in numbers}) > 1:
         mixed, example = list_entries({k: entries[k] for k in numbers}), argument.format("'x'") or this_tensor("x")
         raise FileError(f"mixes types: {mixed}; pick one with {example} for x0, x1, ...")
