@@ -234,8 +234,7 @@ def summary(
         smallest angle                     90.0000°
     """
     check_count("samples", samples)
-    dtype = full_dtype((x := as_tensor(x)).dtype)
-    x, ranks = directions_on_ranks(x, gather)
+    rows, (x, ranks) = as_tensor(x), directions_on_ranks(x, gather)
     if gather is False:
         check_table(x, at_least=2)
     near = ranks.rows(_nearest_angles(x, ranks, "exact"))
@@ -246,7 +245,7 @@ def summary(
         median_nearest_angle=float(np.median(near.cpu())),
         mean_nearest_angle=near.mean().item(),
         median_angle=_median_angle(x, ranks),
-        mean_angle=_mean_angle(x.to(dtype), ranks),
+        mean_angle=_mean_angle(x.to(full_dtype(rows.dtype)), ranks),
         spherical_variance=_variance_of_sum(ranks.sum(x.sum(dim=-2)), ranks.total).item(),
         effective_rank=rank_of(singular_values(x, ranks)).item(),
         covering_radius=_covering_radius(x, ranks, samples, generator).item(),
