@@ -46,10 +46,18 @@ def test_streams_agree_with_the_matrix(n, points):
     assert_close(uc.min_angle(x), every.min().item(), rtol=1e-9, atol=0)
 
 
-@pytest.mark.parametrize("width", [2.0, 1e-2], ids=["spread", "in a cone"])
-def test_the_mean_of_float32_points_is_that_of_float64_ones(width, points):
-    x = (torch.tensor([1.0, 0, 0, 0, 0]) + width * points(1500, 5)).float()
-    assert_close(uc.mean_angle(x), uc.mean_angle(x.double()), rtol=1e-6, atol=0)
+@pytest.mark.parametrize("kind", ["spread", "in a cone", "half are equal", "all are equal"])
+def test_the_mean_of_float32_points_is_that_of_float64_ones(kind, points, monkeypatch):
+    """Large tables of points that are not near each other are computed in float32, others are not."""
+    monkeypatch.setattr("unclump.measures.angles.SAMPLED_PAIRS", 1000)
+    x = points(1500, 5)
+    if kind == "in a cone":
+        x = torch.tensor([1.0, 0, 0, 0, 0]) + 1e-2 * x
+    elif kind != "spread":
+        x[: 750 if kind == "half are equal" else 1500] = x[0].clone()
+    x = x.float()
+    assert_close(uc.mean_angle(x), uc.mean_angle(x.double()), rtol=1e-6 if kind == "spread" else 1e-12, atol=0)
+    assert (uc.mean_angle(x) == uc.mean_angle(x.double())) == (kind != "spread")
     assert uc.summary(x, samples=10).mean_angle == uc.mean_angle(x)
 
 
@@ -67,7 +75,7 @@ def test_the_median_is_exact_where_little_may_be_held(kept, points, monkeypatch)
 def test_the_median_is_exact_in_a_range_found_by_a_sample(kind, room, native_loops, points, monkeypatch):
     monkeypatch.setattr(native, "ENABLED", native.ENABLED and native_loops)
     monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", room)
-    monkeypatch.setattr(pair_chords, "_SAMPLED_PAIRS", 2**14)
+    monkeypatch.setattr(pair_chords, "SAMPLED_PAIRS", 2**14)
     x = points(700, 5)
     if kind != "spread":
         centres = points(6, 5)[torch.arange(700) % 6]
@@ -76,10 +84,32 @@ def test_the_median_is_exact_in_a_range_found_by_a_sample(kind, room, native_loo
     assert_close(uc.median_angle(x), float(np.median(every)), rtol=1e-9, atol=1e-9)
 
 
-def test_a_sample_of_pairs_has_every_row_equally_often(points, monkeypatch):
-    """Of rows at two poles, half of the sampled pairs are apart if the rows are, whatever their order."""
-    poles = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64).repeat_interleave(2048, dim=0)
-    assert abs((pair_chords._sample_chords(poles) == 4).mean() - 0.5) < 0.01
+def test_a_sample_of_pairs_has_every_row_equally_often():
+    """Of rows at two poles, as many sampled pairs are apart as of all pairs, whatever the order of rows."""
+    poles = torch.tensor([[1.0, 0.0]], dtype=torch.float64).repeat(4096, 1)
+    poles[:1024] *= -1
+    apart = 2 * 1024 * 3072 / (4096 * 4095)
+    assert abs((pair_chords.sample_chords(poles) == 4).mean() - apart) < 0.003
+
+
+@pytest.mark.parametrize(("room", "counts"), [(3_000, 1), (60_000, 0)])
+def test_the_median_takes_one_pass_or_two(room, counts, points, monkeypatch):
+    monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", room)
+    monkeypatch.setattr(pair_chords, "SAMPLED_PAIRS", 2**14)
+    passes = []
+    for name in ("_count_chords", "_collect_chords"):
+        function = getattr(pair_chords, name)
+        record = lambda *args, name=name, function=function: passes.append(name) or function(*args)  # noqa: E731
+        monkeypatch.setattr(pair_chords, name, record)
+    uc.median_angle(points(702, 5))  # an odd number of pairs
+    assert passes == ["_count_chords"] * counts + ["_collect_chords"]
+
+
+def test_the_median_of_a_tight_clump_is_not_rounded_to_a_bin(points, monkeypatch):
+    monkeypatch.setattr(pair_chords, "_MAX_COLLECTED", 1000)
+    tilt = 1e-9 * points(100, 4)
+    x = torch.cat([torch.ones(100, 1, dtype=torch.float64), tilt], dim=1)
+    assert_close(uc.median_angle(x), float(np.median(torch.pdist(tilt))), rtol=1e-4, atol=0)
 
 
 def test_known_configurations(icosahedron, simplex):

@@ -112,7 +112,7 @@ def _announce_search(args: argparse.Namespace) -> None:
 
 
 def _check_arguments(args: argparse.Namespace) -> None:
-    """Raise before the search if a limit is invalid, though a known code ignores it, or a file cannot be written."""
+    """Raise, naming the option, if a limit is invalid or a file cannot be written."""
     from unclump._checks import check_count, check_positive
 
     if args.time_limit is not None:

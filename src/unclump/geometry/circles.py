@@ -62,7 +62,10 @@ def axis_circles(
 
 
 def matched(circles: Circles, x: Tensor, d: int) -> Circles:
-    """Move circles to the device of x, contiguous; raise unless their shape and dtype fit points in d dimensions."""
+    """Circles, contiguous, axes on the device of x; raise unless shape and dtype fit points in d dimensions.
+
+    Vectors must be on that device.
+    """
     if circles.is_floating_point():
         if circles.shape[1:] != (2, d) or circles.dtype != x.dtype or circles.device != x.device:
             raise ValueError(

@@ -17,9 +17,10 @@ from unclump.ops.native.chords import collect_chords, count_chords
 
 _MAX_COLLECTED = 8_000_000  # squared chords held in memory at once; if there are more, they are counted in bins
 _BINS = 2**16
-_FULL_RANGE = 0.0, 8.0  # lower end and width, of all squared chords
-_SAMPLED_PAIRS, _SAMPLED_BLOCK = 2**23, 128  # at most; their chords locate the median approximately
-_SAMPLING_ERRORS = 2.8  # standard errors of the sample's median between it and the ends of that range
+_FULL_RANGE = 0.0, 8.0  # lower end and width: no squared chord is outside
+SAMPLED_PAIRS = 2**23  # at most; their chords locate the median approximately
+_SAMPLED_BLOCK = 128  # rows, at most
+_MARGIN = 2.8  # standard errors of the sample's median to either side: a range misses in 1 of 200 tables
 
 
 class _Range(NamedTuple):
@@ -56,10 +57,10 @@ def _bracket_median(x: Tensor, ranks: Alone) -> _Range:
     """A range that likely contains the median."""
     pairs = math.comb(ranks.total, 2)
     everything = _Range(*_FULL_RANGE, pairs)
-    if ranks.size > 1 or pairs <= max(_SAMPLED_PAIRS, _MAX_COLLECTED):
+    if ranks.size > 1 or pairs <= max(SAMPLED_PAIRS, _MAX_COLLECTED):
         return everything
-    sample = _sample_chords(x)
-    margin = _SAMPLING_ERRORS * math.sqrt(len(sample)) / 2
+    sample = sample_chords(x)
+    margin = _MARGIN * math.sqrt(len(sample)) / 2
     ends = [int(len(sample) / 2 + sign * margin) for sign in (-1, 1)]
     sample.partition(ends)
     low, high = sample[ends].tolist()
@@ -68,21 +69,21 @@ def _bracket_median(x: Tensor, ranks: Alone) -> _Range:
         return _Range(low, width, expected)
     width = 2.0 ** math.ceil(math.log2(width))
     low = math.floor(low / width * _BINS) * width / _BINS
-    is_exact = low >= width  # differences from `low` are
+    is_exact = low >= width  # then differences from `low` are exact, as bins need
     return _Range(low, width, expected) if is_exact else everything
 
 
-def _sample_chords(x: Float[Tensor, "n d"]) -> Float[np.ndarray, " pairs"]:
+def sample_chords(x: Float[Tensor, "n d"]) -> Float[np.ndarray, " pairs"]:
     """Squared chords of pairs from all over the table.
 
     Rows in random order are paired with those of the next block. Every row is in equally many pairs: if some rows are
     far from all others, as in a table with clusters, the median of a sample of rows would be less certain.
     """
     n = len(x)
-    size = max(1, min(_SAMPLED_BLOCK, _SAMPLED_PAIRS // n))
-    order = torch.randperm(n, generator=torch.Generator().manual_seed(0)).to(x.device)
+    size = max(1, min(_SAMPLED_BLOCK, SAMPLED_PAIRS // n))
+    order = torch.randperm(n, generator=torch.Generator().manual_seed(0), device="cpu").to(x.device)
     groups = order[: n // size * size].view(-1, size)
-    chords = torch.empty(len(groups), size, size)
+    chords = torch.empty(len(groups), size, size, dtype=torch.float32, device="cpu")
     for target, rows, others in zip(chords, groups, groups.roll(1, 0), strict=True):
         target.copy_(squared_chord_block(x[rows], x[others]))
     return chords.flatten().numpy()
@@ -97,7 +98,7 @@ def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, bracket: _Range) -
     range.
     """
     low, width, expected = bracket
-    while width > 2**-60:  # below the spacing of squared chords in double precision
+    while True:
         if expected <= _MAX_COLLECTED and ranks.size == 1:
             below, chords = _collect_chords(x, ranks, low, width)
             if chords is not None and below <= rank < below + len(chords):
@@ -105,6 +106,8 @@ def _select(x: Float[Tensor, "n d"], ranks: Alone, rank: int, bracket: _Range) -
                 return chords[rank - below :]
             (low, width), expected = _FULL_RANGE, math.inf  # the sample misled
             continue
+        if width <= 2**-60:  # below the spacing of squared chords in double precision
+            break
         cumulative = ranks.sum(_count_chords(x, ranks, low, width)).cumsum(0)
         if not cumulative[0] <= rank < cumulative[-1]:
             low, width = _FULL_RANGE
@@ -135,7 +138,7 @@ def _collect_chords(
     if has_native(x):
         return collect_chords(x, low, width, room)
     # One buffer: thousands of small tensors between the blocks would fragment the allocator's memory.
-    collected, below, filled = torch.empty(room, dtype=torch.float64), 0, 0
+    collected, below, filled = torch.empty(room, dtype=torch.float64, device="cpu"), 0, 0
     for values in pair_chords(x, ranks):
         below += int((values < low).sum())
         inside = values[(values >= low) & (values - low < width)]

@@ -168,8 +168,7 @@ def pairs_among(others: Others) -> Float[Tensor, "*sets"] | float:
 class Energy(Objective):
     """`energy` of raw embeddings.
 
-    The kernel and the formula are those of `energy`. See `Objective.forward` for
-    queues, masks and reductions.
+    The kernel and the formula are those of `energy`. See `Objective.forward` for queues, masks and reductions.
     """
 
     choices = ("kernel",)
@@ -211,8 +210,7 @@ class Energy(Objective):
 class MMD(Energy):
     """`mmd` of raw embeddings.
 
-    The kernel and the formula are those of `mmd`. See `Objective.forward` for
-    queues, masks and reductions.
+    The kernel and the formula are those of `mmd`. See `Objective.forward` for queues, masks and reductions.
     """
 
     def __init__(self, kernel: Kernel = RBF, *, gather: Gather = False) -> None:

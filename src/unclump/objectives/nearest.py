@@ -82,8 +82,7 @@ def koleo(
 class MaxMin(OfNeighbours):
     """`max_min` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    The options and the formula are those of `max_min`. See `Objective.forward` for
-    queues, masks and reductions.
+    The options and the formula are those of `max_min`. See `Objective.forward` for queues, masks and reductions.
 
     With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
     others, only these count.
@@ -106,8 +105,7 @@ class MaxMin(OfNeighbours):
 class KoLeo(OfNeighbours):
     """`koleo` of raw embeddings. With ``neighbours="faiss"`` the recall of the latest search is in `recall`.
 
-    The options and the formula are those of `koleo`. See `Objective.forward` for
-    queues, masks and reductions.
+    The options and the formula are those of `koleo`. See `Objective.forward` for queues, masks and reductions.
 
     With `gather`, groups consist of consecutive rows over all ranks, in order. If a mask leaves a point fewer than k
     others, only these count.

@@ -49,8 +49,7 @@ def _check_definite(kernel: Kernel) -> None:
 class LogDet(Objective):
     """`log_det` of raw embeddings.
 
-    The kernel and the formula are those of `log_det`. See `Objective.forward` for
-    queues, masks and reductions.
+    The kernel and the formula are those of `log_det`. See `Objective.forward` for queues, masks and reductions.
     """
 
     choices = ("kernel",)

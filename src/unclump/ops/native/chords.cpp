@@ -34,10 +34,11 @@ class PairChords {
     }
 
     // Those from `low` on over the width, in any order, as many as there is room for; counts[0] are the pairs below
-    // `low`, counts[1] those in the range.
+    // `low`, counts[1] those in the range, or a number above `room`.
     void collect(double low, double width, double* chords, Index room, Index* counts) const {
         std::atomic<Index> filled{0};
         counts[0] = for_each_between(low, width, [&](Index, double chord) {
+            if (filled.load(std::memory_order_relaxed) > room) return;  // too many already
             const Index place = filled.fetch_add(1, std::memory_order_relaxed);
             if (place < room) chords[place] = chord;
         });

@@ -30,7 +30,7 @@ def collect_chords(
 ) -> tuple[int, Float[Tensor, " chords"] | None]:
     """How many squared chords of pairs are below `low`; and those from there on over the width, in any order.
 
-    None in place of those for which there is no room.
+    None instead of them if there are more than `room`.
     """
     chords, counts = torch.empty(room, dtype=torch.float64), torch.empty(2, dtype=torch.long)
     _call(_COLLECT, x, [chords, counts], room, low, width)
