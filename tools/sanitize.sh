@@ -31,7 +31,8 @@ if [ "$sanitizers" = thread ]; then
     printf '%s\n' called_from_lib:libtorch_cpu.so called_from_lib:libtorch_python.so called_from_lib:libgomp.so \
         called_from_lib:libgomp- called_from_lib:libscipy_openblas64_ called_from_lib:libscipy_openblas- \
         race:libtorch mutex:libtorch race:libfaiss race:libgomp race:openblas \
-        race:_dl_deallocate_tls >"$suppressions" # the C library's, of a thread of theirs that has ended
+        race:_dl_deallocate_tls mutex:std::condition_variable::wait >"$suppressions"
+    # The last two: a thread of theirs that has ended, in the C library; and gloo's, which waits. The loops use neither.
     # A child that was forked beside threads may start none under this sanitiser, but torch.set_num_threads starts one.
     tests+=(--deselect=tests/ops/test_native_processes.py::test_a_forked_child_gets_what_its_parent_got
         --deselect=tests/ops/test_faiss_search.py::test_a_forked_child_can_search_after_its_parent)
