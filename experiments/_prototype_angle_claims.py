@@ -72,7 +72,7 @@ def angle_claims(summary):
         yield Claim(
             f"MM squared with Riemannian steps {better} when both rates are tuned, by more than {APART}.",
             [Case.of(d, found, least=APART) for d, found in gained.items()],
-            setting="each at the best of the rates tried, with momentum 0.9",
+            setting="each at the best of the rates tried",
             evidence=f"Gain in the smallest angle beyond {APART}, by dimension:",
             **judged,
         )
